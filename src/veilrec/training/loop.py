@@ -1,0 +1,159 @@
+"""The loop over epochs: validation, early stopping, checkpoints and resume, once for all iterative models.
+
+A model hands over its *state*, a dictionary of arrays or tensors that its ``step`` changes in place (parameters,
+optimiser moments, whatever decides the next epoch), and draws the randomness of epoch ``e`` from
+``stream(seed, ..., e)``. Then a run that was stopped and resumed ends in the same bits as one that was not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from veilrec.core import atomic_path, bar, check, check_count
+from veilrec.training.recommender import Job
+
+CHECKPOINT_SECONDS = 20.0
+"""How much work a kill may cost: a checkpoint is written at the first epoch end after this many seconds."""
+
+
+@dataclass
+class Progress:
+    """Where a loop stands; saved with every checkpoint."""
+
+    epoch: int = 0
+    best_epoch: int = 0
+    best_value: float = -math.inf
+    curve: list[dict[str, float]] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def run_epochs(
+    job: Job,
+    *,
+    word: str,
+    settings: Mapping[str, Any],
+    state: Mapping[str, Any],
+    epochs: int,
+    step: Callable[[int], float],
+    validate: Callable[[], float] | None = None,
+    validate_every: int = 1,
+    patience: int = 10,
+    keep: tuple[str, ...] | None = None,
+) -> Progress:
+    """Run ``step(epoch)`` for epochs 0, 1, ... and leave ``state`` at the best epoch.
+
+    ``step`` returns the mean loss. With ``validate`` (higher is better) the loop stops after ``patience`` validations
+    without a new best, and the arrays named in ``keep`` (default: all) are put back to those of the best epoch;
+    without it, it runs all ``epochs``. ``word`` and ``settings`` say whose checkpoint it is.
+    """
+    check_count("epochs", epochs)
+    check_count("validate_every", validate_every)
+    check_count("patience", patience)
+    kept = tuple(state) if keep is None else keep
+    at, best = Progress(), {}
+    key = _key(job, word, settings)
+    file = None if job.checkpoint is None else job.checkpoint / "state.safetensors"
+    if file is not None and file.exists():
+        at, best = _resume(file, key, state)
+    written = time.perf_counter()
+    with bar(f"fitting {word}", epochs, show=job.progress) as ticker:
+        ticker.advance(at.epoch)
+        since_best = (at.epoch - at.best_epoch) // validate_every if validate is not None else 0
+        while at.epoch < epochs and since_best < patience:
+            began = time.perf_counter()
+            loss = float(step(at.epoch))
+            if not math.isfinite(loss):
+                raise ValueError(
+                    f"loss must be finite, got {loss} in epoch {at.epoch + 1} of {word}. Lower the learning rate."
+                )
+            at.epoch += 1
+            entry = {"epoch": float(at.epoch), "loss": loss}
+            if validate is not None and (at.epoch % validate_every == 0 or at.epoch == epochs):
+                value = float(validate())
+                entry["valid"] = value
+                if value > at.best_value:
+                    at.best_value, at.best_epoch = value, at.epoch
+                    best = {name: _numpy(state[name]).copy() for name in kept}
+                since_best = (at.epoch - at.best_epoch) // validate_every
+            at.seconds += time.perf_counter() - began
+            entry["seconds"] = round(at.seconds, 3)
+            at.curve.append(entry)
+            ticker.advance(1, note=f"loss {loss:.4f}" + (f", valid {entry['valid']:.4f}" if "valid" in entry else ""))
+            if file is not None and time.perf_counter() - written >= CHECKPOINT_SECONDS:
+                _save(file, key, at, state, best)
+                written = time.perf_counter()
+    if best:
+        _put(state, best)
+    elif validate is None:
+        at.best_epoch = at.epoch
+    if file is not None:
+        _save(file, key, at, state, best)
+    job.log.extend(at.curve)
+    return at
+
+
+def _key(job: Job, word: str, settings: Mapping[str, Any]) -> str:
+    valid = None if job.valid is None else job.valid.fingerprint
+    about = [word, dict(settings), job.seed, job.train.fingerprint, valid]
+    return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _numpy(value: Any) -> np.ndarray[Any, Any]:
+    return value if isinstance(value, np.ndarray) else value.detach().cpu().numpy()
+
+
+def _put(state: Mapping[str, Any], values: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    for name, value in values.items():
+        if isinstance(state[name], np.ndarray):
+            state[name][...] = value
+        else:
+            import torch
+
+            with torch.no_grad():
+                state[name].copy_(torch.from_numpy(value.copy()))
+
+
+def _save(file: Path, key: str, at: Progress, state: Mapping[str, Any], best: Mapping[str, Any]) -> None:
+    arrays = {f"now.{name}": np.ascontiguousarray(_numpy(value)) for name, value in state.items()}
+    arrays |= {f"best.{name}": np.ascontiguousarray(value) for name, value in best.items()}
+    about = {
+        "epoch": at.epoch,
+        "best_epoch": at.best_epoch,
+        "best_value": at.best_value if math.isfinite(at.best_value) else None,
+        "curve": at.curve,
+        "seconds": at.seconds,
+    }
+    with atomic_path(file) as temporary:
+        save_file(arrays, temporary, metadata={"key": key, "progress": json.dumps(about)})
+
+
+def _resume(file: Path, key: str, state: Mapping[str, Any]) -> tuple[Progress, dict[str, Any]]:
+    try:
+        with safe_open(file, framework="numpy") as saved:
+            about = saved.metadata() or {}
+            check(
+                about.get("key") == key,
+                "checkpoint",
+                "of the same model, settings, data and seed",
+                str(file),
+                "Choose another folder, or delete this one to start anew.",
+            )
+            arrays = {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{file}: checkpoint must be readable, got {error}. Delete it to start anew.") from error
+    _put(state, {n.removeprefix("now."): a for n, a in arrays.items() if n.startswith("now.")})
+    values = json.loads(about["progress"])
+    if values["best_value"] is None:
+        values["best_value"] = -math.inf
+    return Progress(**values), {n.removeprefix("best."): a for n, a in arrays.items() if n.startswith("best.")}

@@ -1,0 +1,293 @@
+"""`Recommender`: what every model of veilrec can do, whatever it protects and however it was trained.
+
+A model is a dataclass: its fields are its settings. ``fit`` fills two dictionaries of arrays and nothing else:
+``shared`` (what may be published: weights, item vectors) and ``private`` (what belongs to the owner of the
+data: user vectors). Scoring reads only these and the users' histories, so saving is writing them down.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import polars as pl
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from veilrec.core import CannotFoldIn, DataError, NotFitted, check, check_count
+from veilrec.data import Dataset, Ids, to_kind
+from veilrec.metrics import rank_all
+from veilrec.privacy import Guarantee
+
+Array = NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """Everything one fit is given: data, seed, device, where to keep checkpoints, whether to show bars."""
+
+    train: Dataset
+    valid: Dataset | None
+    seed: int
+    device: str
+    checkpoint: Path | None
+    progress: bool
+    log: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(eq=False)
+class Recommender(ABC):
+    """The face of every model. Subclasses are dataclasses whose fields are their settings.
+
+    A subclass gives ``word`` (its name on the command line), ``summary`` (one line), ``_fit`` and ``_score``, and,
+    where it can, ``_score_histories`` (users it has not seen) and ``_item_similarity``.
+    """
+
+    word: ClassVar[str]
+    summary: ClassVar[str]
+    reads: ClassVar[tuple[str, ...]] = ("interactions",)
+    rates: ClassVar[bool] = False
+    """Whether scores are ratings on the data's scale, so that MAE and RMSE make sense."""
+
+    shared: dict[str, Array] = dataclasses.field(default_factory=dict, init=False, repr=False)
+    private: dict[str, Array] = dataclasses.field(default_factory=dict, init=False, repr=False)
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict, init=False, repr=False)
+    """What is known of the fit: data name and fingerprint, seed, seconds, epochs, validation curve."""
+
+    _users: Ids | None = dataclasses.field(default=None, init=False, repr=False)
+    _items: Ids | None = dataclasses.field(default=None, init=False, repr=False)
+    _history: sp.csr_matrix | None = dataclasses.field(default=None, init=False, repr=False)
+    _frame_kind: str = dataclasses.field(default="polars", init=False, repr=False)
+
+    # -- what a subclass gives ----------------------------------------------------------------------
+
+    @abstractmethod
+    def _fit(self, job: Job) -> None:
+        """Fill ``shared`` and ``private``."""
+
+    @abstractmethod
+    def _score(self, users: Array) -> Array:
+        """Scores [len(users), n_items] in float32 of known users, given as codes."""
+
+    def _score_histories(self, histories: sp.csr_matrix) -> Array:
+        """Scores [rows, n_items] in float32 of users known only by what they have interacted with."""
+        raise CannotFoldIn(
+            f"{self.word} learns one vector per user and cannot serve a user who was not in its data. "
+            "Fit again with the new users, or use a model that folds in (ease, item-knn, ials, gf-cf, lightgcn)."
+        )
+
+    def _item_similarity(self, items: Array) -> Array:
+        """Similarity [len(items), n_items] in float32 of items, given as codes, to all items."""
+        raise TypeError(f"{self.word} has no notion of similar items.")
+
+    # -- fitting ------------------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        """The settings by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
+
+    def fit(
+        self,
+        train: Dataset,
+        valid: Dataset | None = None,
+        *,
+        seed: int = 0,
+        device: str = "auto",
+        checkpoint: str | Path | None = None,
+        progress: bool = True,
+    ) -> Self:
+        """Train on ``train``; iterative models stop early on ``valid``, and only on it.
+
+        ``checkpoint`` is a folder: an interrupted fit with the same settings, data and seed goes on from there and
+        ends in the same bits as an uninterrupted one. ``device`` is "auto" (a GPU if there is one), "cpu" or "cuda".
+        """
+        check_count("seed", seed, 0)
+        if len(train) == 0:
+            raise DataError(f"{train.name} has no interactions to train on. Give at least one.")
+        if valid is not None:
+            same = valid.users == train.users and valid.items == train.items
+            check(same, "valid", "a part of the same split as train", valid.name, "Use veilrec.split.")
+        job = Job(train, valid, seed, device, None if checkpoint is None else Path(checkpoint), progress)
+        self.shared, self.private, self.facts = {}, {}, {}
+        self._users, self._items, self._history = train.users, train.items, train.matrix()
+        self._frame_kind = train.frame_kind
+        began = time.perf_counter()
+        self._fit(job)
+        self.facts |= {
+            "data": train.name,
+            "data_fingerprint": train.fingerprint,
+            "interactions": len(train),
+            "seed": seed,
+            "seconds": round(time.perf_counter() - began, 3),
+        }
+        if job.log:
+            self.facts["log"] = job.log
+        return self
+
+    # -- what a fitted model knows ------------------------------------------------------------------
+
+    @property
+    def users(self) -> Ids:
+        """The users it was fitted on."""
+        if self._users is None:
+            raise NotFitted(f"{self.word} is not fitted. Call fit(train) first, or veilrec.load_model(path).")
+        return self._users
+
+    @property
+    def items(self) -> Ids:
+        """The items it can recommend."""
+        if self._items is None:
+            raise NotFitted(f"{self.word} is not fitted. Call fit(train) first, or veilrec.load_model(path).")
+        return self._items
+
+    @property
+    def history(self) -> sp.csr_matrix:
+        """What each user has interacted with in training, users x items."""
+        if self._history is None:
+            if self._users is None:
+                raise NotFitted(f"{self.word} is not fitted. Call fit(train) first, or veilrec.load_model(path).")
+            raise NotFitted(
+                "this is the shareable part of a model: it has no histories and serves only users given with "
+                "history=. Load the owner's whole model to serve known users."
+            )
+        return self._history
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The privacy statement."""
+        _ = self.items
+        return Guarantee.none(self.word, reads=self.reads)
+
+    def scores(self, users: Iterable[Any] | None = None, items: Iterable[Any] | None = None) -> Array:
+        """Scores of users (rows) for items (columns), in the order given; None means all.
+
+        The scores of one model can be compared within a row, not across models.
+        """
+        rows = self.score_codes(self.user_codes(users))
+        return rows if items is None else rows[:, self.item_codes(items)]
+
+    def score_codes(self, users: Array) -> Array:
+        """Scores [len(users), n_items] of users given as codes; float32."""
+        _ = self.history
+        return np.ascontiguousarray(self._score(np.asarray(users, dtype=np.int64)), dtype=np.float32)
+
+    def recommend(
+        self,
+        users: Iterable[Any] | None = None,
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        candidates: Iterable[Any] | None = None,
+        history: Mapping[Any, Iterable[Any]] | None = None,
+    ) -> Any:
+        """The best ``k`` items of each user: a frame of user, item, rank (from 1) and score.
+
+        ``users`` are the caller's own ids; None means all. ``candidates`` restricts the items. ``history`` maps
+        new users to the items they have interacted with; such users are served by fold-in where the model can.
+        The frame is of the kind the data came in (pandas, Polars or Arrow).
+        """
+        check_count("k", k)
+        allowed = None
+        if candidates is not None:
+            allowed = np.unique(self.item_codes(candidates))
+        if history is not None:
+            check(users is None, "users", "None where history is given", users, "Put all users in history.")
+            names, seen = list(history), self.history_matrix(history)
+
+            def score(rows: Array) -> Array:
+                return np.ascontiguousarray(self._score_histories(seen[rows]), dtype=np.float32)
+
+            labels, codes = pl.Series("user", names, strict=False), np.arange(len(names))
+        else:
+            codes, score, seen = self.user_codes(users), self.score_codes, self.history
+            labels = self.users.take(codes).alias("user")
+        ranked, values = rank_all(
+            score, codes, seen if exclude_seen else None, k, n_items=len(self.items), candidates=allowed
+        )
+        keep = ranked >= 0
+        row, column = np.nonzero(keep)
+        frame = pl.DataFrame(
+            {
+                "user": labels.gather(row),
+                "item": self.items.take(ranked[keep]),
+                "rank": (column + 1).astype(np.int32),
+                "score": values[keep].astype(np.float32),
+            }
+        )
+        return to_kind(frame, self._frame_kind)
+
+    def similar_items(self, items: Iterable[Any], k: int = 10) -> Any:
+        """The ``k`` items most like each of ``items``: a frame of item, similar, rank and score."""
+        check_count("k", k)
+        codes = self.item_codes(items)
+        own = sp.csr_matrix(
+            (np.ones(len(codes), np.float32), codes, np.arange(len(codes) + 1)), shape=(len(codes), len(self.items))
+        )
+        ranked, values = rank_all(
+            lambda rows: np.ascontiguousarray(self._item_similarity(codes[rows]), dtype=np.float32),
+            np.arange(len(codes)),
+            own,
+            k,
+            n_items=len(self.items),
+        )
+        keep = ranked >= 0
+        row, column = np.nonzero(keep)
+        frame = pl.DataFrame(
+            {
+                "item": self.items.take(codes[row]),
+                "similar": self.items.take(ranked[keep]),
+                "rank": (column + 1).astype(np.int32),
+                "score": values[keep].astype(np.float32),
+            }
+        )
+        return to_kind(frame, self._frame_kind)
+
+    # -- from the caller's ids to codes --------------------------------------------------------------
+
+    def user_codes(self, users: Iterable[Any] | None) -> Array:
+        """Codes of users; an unknown one is an error that names it."""
+        return _codes("user", self.users, users, self.word, "Give history= to serve a new user.")
+
+    def item_codes(self, items: Iterable[Any] | None) -> Array:
+        """Codes of items; an unknown one is an error that names it."""
+        return _codes("item", self.items, items, self.word, "Only items of the training data can be scored.")
+
+    def history_matrix(self, history: Mapping[Any, Iterable[Any]]) -> sp.csr_matrix:
+        """New users' interactions as a matrix, one row per user in the order given."""
+        rows = [np.unique(self.item_codes(list(seen))) for seen in history.values()]
+        counts = np.array([len(row) for row in rows], dtype=np.int64)
+        columns = np.concatenate([*rows, np.empty(0, np.int64)]).astype(np.int32)
+        pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        return sp.csr_matrix(
+            (np.ones(len(columns), np.float32), columns, pointers), shape=(len(rows), len(self.items))
+        )
+
+    # -- files --------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, *, part: str = "whole") -> Path:
+        """Write the model to a folder, or to one file if the name ends in ``.veil``.
+
+        ``part="shareable"`` leaves out histories and user vectors: that is what to publish.
+        """
+        from veilrec.training.files import save_model
+
+        return save_model(self, path, part=part)
+
+
+def _codes(what: str, ids: Ids, wanted: Iterable[Any] | None, model: str, remedy: str) -> Array:
+    if wanted is None:
+        return np.arange(len(ids), dtype=np.int64)
+    if isinstance(wanted, str | bytes):
+        wanted = [wanted]
+    listed = list(wanted)
+    codes = ids.codes(listed).astype(np.int64)
+    unknown = np.flatnonzero(codes < 0)
+    if len(unknown):
+        example = listed[int(unknown[0])]
+        raise ValueError(f"{what} must be one that {model} was fitted on, got {example!r}. {remedy}")
+    return codes
