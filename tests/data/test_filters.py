@@ -142,7 +142,7 @@ def test_nothing_left_says_what_there_was_and_what_to_lower() -> None:
 
 
 def test_min_rating_refusals() -> None:
-    with pytest.raises(DataError, match="the highest rating is 5. Lower threshold"):
+    with pytest.raises(DataError, match=r"the highest rating is 5\. Lower threshold"):
         min_rating(social(), 6)
     with pytest.raises(DataError, match="needs ratings"):
         min_rating(Dataset.from_arrays([1], [1]), 3)

@@ -190,7 +190,9 @@ def test_global_temporal_cuts_once_and_keeps_ties_together() -> None:
     assert split.test.time is not None
     assert split.train.time is not None
     assert sorted(split.test.time.tolist()) == [7, 7, 7, 8]
-    assert split.train.time.max() < 7
+    assert split.valid.time is not None
+    assert split.valid.time.tolist() == [5, 6]
+    assert split.train.time.tolist() == [1, 2, 3, 4]
     assert split.test.n_users == 5  # users 4 and 5 are new to the model, and kept
 
     even = vs.global_temporal(made([50, 50]), test=0.1, valid=0.2)

@@ -1,6 +1,6 @@
 """External ids: kept exactly as given, stored lean, looked up fast.
 
-Ids are text or whole numbers. Text that is a canonical whole number everywhere in a column ("17",
+Ids are text or whole numbers. Text that is a canonical 64-bit number everywhere in a column ("17",
 never "017" or "+17") is stored as numbers, because it can be turned back without loss.
 """
 
@@ -13,7 +13,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-_CANONICAL = r"^(0|-?[1-9][0-9]{0,17})$"
+from veilrec.core import DataError
+
+_CANONICAL = r"^(0|-?[1-9][0-9]{0,18})$"
 
 
 def compact(series: pl.Series) -> pl.Series:
@@ -23,12 +25,19 @@ def compact(series: pl.Series) -> pl.Series:
     (Int64, String)
     """
     if series.dtype.is_integer():
-        return series.cast(pl.Int64)
-    if series.dtype != pl.String:
-        series = series.cast(pl.String)
-    if len(series) and series.head(1000).str.contains(_CANONICAL).all() and series.str.contains(_CANONICAL).all():
-        return series.cast(pl.Int64)
-    return series
+        numbers = series.cast(pl.Int64, strict=False)
+        return numbers if numbers.null_count() == series.null_count() else series.cast(pl.String)
+    text = series if series.dtype == pl.String else series.cast(pl.String)
+    if len(text) == 0 or text.null_count() or not text.head(1000).str.contains(_CANONICAL).all():
+        return text
+    numbers = text.cast(pl.Int64, strict=False)
+    if numbers.null_count():
+        return text
+    # every canonical number is at least as short as any other spelling of it, so equal totals suffice
+    values, counts = _distinct(numbers.to_numpy(), count=True)
+    shortest = pl.Series(values).cast(pl.String).str.len_bytes().to_numpy().astype(np.int64)
+    written = int(text.str.len_bytes().cast(pl.Int64).sum())
+    return numbers if int((shortest * counts).sum()) == written else text
 
 
 class Ids:
@@ -40,10 +49,16 @@ class Ids:
     """
 
     def __init__(self, values: Iterable[Any] | pl.Series) -> None:
-        series = values if isinstance(values, pl.Series) else pl.Series(list(values))
+        series = compact(values if isinstance(values, pl.Series) else pl.Series(list(values)))
         if len(series) == 0:
             series = pl.Series([], dtype=pl.Int64)
-        self.values: pl.Series = compact(series).unique().sort().alias("id")
+        if series.null_count():
+            raise DataError("ids must be given everywhere, got a missing one. Leave such rows out.")
+        if series.dtype == pl.Int64:
+            series = pl.Series(_distinct(series.to_numpy())[0])
+        else:
+            series = series.unique().sort()
+        self.values: pl.Series = series.alias("id")
 
     def __len__(self) -> int:
         return len(self.values)
@@ -72,26 +87,24 @@ class Ids:
         series = external if isinstance(external, pl.Series) else pl.Series("id", list(external), strict=False)
         if len(series) == 0 or len(self) == 0:
             return np.full(len(series), -1, dtype=np.int32)
-        if self.numeric and not series.dtype.is_integer():
+        if not self.numeric:
+            return self._text_codes(series.cast(pl.String))
+        if series.dtype.is_integer():
+            wanted = series.cast(pl.Int64, strict=False)
+        else:
             text = series.cast(pl.String)
-            number = text.cast(pl.Int64, strict=False)
-            series = number.set(~text.str.contains(_CANONICAL).fill_null(False), None)
-        wanted = series.cast(self.values.dtype)
-        if self.numeric:
-            table = self.values.to_numpy()
-            filled = wanted.fill_null(0).to_numpy()
-            low, span = int(table[0]), int(table[-1]) - int(table[0]) + 1
-            if span <= 4 * len(table) + 1_000_000:  # a direct table beats bisection for dense ids
-                direct = np.full(span, -1, dtype=np.int32)
-                direct[table - low] = np.arange(len(table), dtype=np.int32)
-                inside = (filled >= low) & (filled <= int(table[-1])) & wanted.is_not_null().to_numpy()
-                return np.where(inside, direct[np.where(inside, filled - low, 0)], -1).astype(np.int32)
-            place = np.minimum(np.searchsorted(table, filled), len(table) - 1)
-            found = (table[place] == filled) & wanted.is_not_null().to_numpy()
-            return np.where(found, place, -1).astype(np.int32)
-        table_frame = pl.DataFrame({"id": self.values, "code": np.arange(len(self), dtype=np.int32)})
-        joined = wanted.alias("id").to_frame().join(table_frame, on="id", how="left", maintain_order="left")
-        return joined["code"].fill_null(-1).to_numpy()
+            wanted = text.cast(pl.Int64, strict=False)
+            wanted = wanted.set((wanted.cast(pl.String) != text).fill_null(False), None)
+        known = wanted.is_not_null().to_numpy() if wanted.null_count() else None
+        return _lookup(self.values.to_numpy(), wanted.fill_null(0).to_numpy(), known)
+
+    def _text_codes(self, text: pl.Series) -> NDArray[np.int32]:
+        if 20 * len(text) < len(self):  # a few bisections beat a hash table of the whole vocabulary
+            place = np.minimum(self.values.search_sorted(text.fill_null("")).to_numpy(), len(self) - 1)
+            same = (self.values.gather(place) == text).fill_null(False).to_numpy()
+            return np.where(same, place, -1).astype(np.int32)
+        found = text.cast(pl.Enum(self.values), strict=False).to_physical().cast(pl.Int32)
+        return found.fill_null(-1).to_numpy()
 
 
 def encode(series: pl.Series) -> tuple[NDArray[np.int32], Ids]:
@@ -102,5 +115,43 @@ def encode(series: pl.Series) -> tuple[NDArray[np.int32], Ids]:
     ([0, 1, 0], ['x', 'y'])
     """
     values = compact(series)
-    ids = Ids(values)
+    ids = Ids(values.unique() if values.dtype == pl.String else values)
     return ids.codes(values), ids
+
+
+def _dense(low: int, high: int, n: int) -> bool:
+    """Whether a table with one cell for every number from ``low`` to ``high`` is worth its memory."""
+    return high - low + 1 <= 4 * n + 1000
+
+
+def _distinct(numbers: NDArray[np.int64], count: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct numbers in order, and (if asked) how often each occurs."""
+    if len(numbers) and _dense(low := int(numbers.min()), high := int(numbers.max()), len(numbers)):
+        if count:
+            cells = np.bincount(numbers - low)
+            values = np.flatnonzero(cells)
+            return values + low, cells[values]
+        seen = np.zeros(high - low + 1, dtype=np.bool_)
+        seen[numbers - low] = True
+        return np.flatnonzero(seen) + low, np.zeros(0, np.int64)
+    values, counts = np.unique(numbers, return_counts=True)
+    return values, counts
+
+
+def _lookup(
+    table: NDArray[np.int64], wanted: NDArray[np.int64], known: NDArray[np.bool_] | None
+) -> NDArray[np.int32]:
+    """Positions of ``wanted`` in the sorted ``table``, -1 where absent or not ``known``."""
+    low, high = int(table[0]), int(table[-1])
+    if _dense(low, high, len(wanted)):  # a direct table beats bisection
+        direct = np.full(high - low + 1, -1, dtype=np.int32)
+        direct[table - low] = np.arange(len(table), dtype=np.int32)
+        outside = (wanted < low) | (wanted > high)
+        if outside.any():
+            known = ~outside if known is None else known & ~outside
+            wanted = np.where(outside, low, wanted)
+        found = direct[wanted - low]
+    else:
+        place = np.minimum(np.searchsorted(table, wanted), len(table) - 1)
+        found = np.where(table[place] == wanted, place, -1).astype(np.int32)
+    return found if known is None else np.where(known, found, -1).astype(np.int32)

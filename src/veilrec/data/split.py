@@ -195,13 +195,17 @@ def global_temporal(data: Dataset, test: float = 0.2, valid: float = 0.0) -> Spl
     """
     _check_fractions(test, valid)
     time = _check_times(data, "global_temporal")
-    last = len(data) - 1
-    n_test = int(_rounded(test, np.array(len(data))))
-    n_valid = int(_rounded(valid, np.array(len(data))))
-    places = [min(max(len(data) - taken, 0), last) for taken in (n_test + n_valid, n_test)]
-    ordered = np.partition(time, sorted(set(places)))
-    valid_from, test_from = (ordered[place] for place in places)
-    parts = np.where(time >= test_from, _TEST, np.where(time >= valid_from, _VALID, _TRAIN)).astype(np.uint8)
+
+    def cut(before: int, fraction: float) -> int:
+        """The time from which on lie ``fraction`` of all rows, counted back from the earliest ``before``."""
+        place = max(before - max(int(_rounded(fraction, np.array(len(data)))), 1), 0)
+        return int(np.partition(time, place)[place])
+
+    parts = np.full(len(data), _TRAIN, np.uint8)
+    test_from = cut(len(data), test)
+    if valid > 0:
+        parts[time >= cut(int((time < test_from).sum()), valid)] = _VALID
+    parts[time >= test_from] = _TEST
     return _split(data, parts, "global_temporal", {"test": test, "valid": valid}, expect=valid > 0)
 
 

@@ -1,0 +1,15 @@
+"""Backbones and kernels: they map tensors to scores and know nothing of files, loops or devices."""
+
+from veilrec.models.graph import LightGCNBackbone, NGCFBackbone
+from veilrec.models.neumf import NeuMFBackbone
+from veilrec.models.propagation import Adjacency, gather_rows, propagate, propagate_mean
+
+__all__ = [
+    "Adjacency",
+    "LightGCNBackbone",
+    "NGCFBackbone",
+    "NeuMFBackbone",
+    "gather_rows",
+    "propagate",
+    "propagate_mean",
+]

@@ -1,6 +1,29 @@
 """The `Recommender` base, evaluation, model files, and the loops that train."""
 
+from veilrec.training.evaluate import PROTOCOLS, Evaluation, evaluate, predict_pairs, validation_score
 from veilrec.training.files import read_model, save_model
+from veilrec.training.loop import Progress, run_epochs
 from veilrec.training.recommender import Array, Job, Recommender
+from veilrec.training.sampling import NegativeSampler
+from veilrec.training.softmax import fit_softmax, optimiser_state, pick_device, softmax_loss, torch_stream
 
-__all__ = ["Array", "Job", "Recommender", "read_model", "save_model"]
+__all__ = [
+    "PROTOCOLS",
+    "Array",
+    "Evaluation",
+    "Job",
+    "NegativeSampler",
+    "Progress",
+    "Recommender",
+    "evaluate",
+    "fit_softmax",
+    "optimiser_state",
+    "pick_device",
+    "predict_pairs",
+    "read_model",
+    "run_epochs",
+    "save_model",
+    "softmax_loss",
+    "torch_stream",
+    "validation_score",
+]

@@ -207,7 +207,7 @@ class Recommender(ABC):
             codes, score, seen = self.user_codes(users), self.score_codes, self.history
             labels = self.users.take(codes).alias("user")
         ranked, values = rank_all(
-            score, codes, seen if exclude_seen else None, k, n_items=len(self.items), candidates=allowed
+            score, codes, k, n_items=len(self.items), seen=seen if exclude_seen else None, candidates=allowed
         )
         keep = ranked >= 0
         row, column = np.nonzero(keep)
@@ -231,9 +231,9 @@ class Recommender(ABC):
         ranked, values = rank_all(
             lambda rows: np.ascontiguousarray(self._item_similarity(codes[rows]), dtype=np.float32),
             np.arange(len(codes)),
-            own,
             k,
             n_items=len(self.items),
+            seen=own,
         )
         keep = ranked >= 0
         row, column = np.nonzero(keep)

@@ -1,0 +1,119 @@
+"""Records: what was run, on what, with what result, as JSON that can be shared.
+
+A record of a run (``kind`` "run"), a comparison or a tuning has: ``format``, ``kind``, ``name``, ``data`` (name,
+fingerprint, counts), ``split`` (method, settings, fingerprint, sizes), ``command``, ``made`` (UTC),
+``environment``, and what its kind adds. It names no folder of the machine and no person: paths outside the
+working folder are cut to their last part.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from veilrec.core import DataError, environment, write_json
+from veilrec.data import Dataset
+from veilrec.data.split import Split
+from veilrec.training import Evaluation
+
+FORMAT = 1
+LEVEL = 0.95
+
+
+def new_record(kind: str, name: str, data: Dataset, split: Split, command: str | None, **rest: Any) -> dict[str, Any]:
+    """The part that all records share, and what this kind adds."""
+    sizes = {part: len(rows) for part in ("train", "valid", "test") if (rows := getattr(split, part)) is not None}
+    about = {"method": split.method, "settings": dict(split.settings), "fingerprint": split.fingerprint}
+    return {
+        "format": FORMAT,
+        "kind": kind,
+        "name": name,
+        "data": {
+            "name": data.name,
+            "fingerprint": data.fingerprint,
+            "users": data.n_users,
+            "items": data.n_items,
+            "interactions": len(data),
+            "density": data.density,
+        },
+        "split": {**about, "sizes": sizes},
+        **rest,
+        "command": command,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "environment": environment(),
+    }
+
+
+def write_record(folder: str | Path, record: dict[str, Any]) -> Path:
+    """Write ``record.json`` into ``folder``, atomically.
+
+    >>> import tempfile
+    >>> path = write_record(tempfile.mkdtemp(), {"format": 1, "kind": "run", "name": "a"})
+    >>> read_record(path.parent)["name"]
+    'a'
+    """
+    path = Path(folder) / "record.json"
+    write_json(path, record)
+    return path
+
+
+def read_record(path: str | Path) -> dict[str, Any]:
+    """The record in a file, or in the ``record.json`` of a folder."""
+    path = Path(path)
+    file = path / "record.json" if path.is_dir() else path
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DataError("a record must be a file, got none. Fit or compare something first.", file=file) from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"a record must be JSON ({error}). Run it again.", file=file) from error
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        found = record.get("format") if isinstance(record, dict) else type(record).__name__
+        message = f"the format of a record must be {FORMAT}, got {found!r}. Use the version that wrote it."
+        raise DataError(message, file=file)
+    return record
+
+
+def find_records(folder: str | Path) -> list[Path]:
+    """Every ``record.json`` at or below ``folder``, in the order of their paths; hidden folders are left out."""
+    top = Path(folder)
+    if not top.is_dir():
+        raise DataError("runs must be a folder, got none. Check the path.", file=top)
+    found = (path for path in top.rglob("record.json") if path.is_file())
+    return sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(top).parts))
+
+
+def command_line(arguments: Sequence[str] | None = None) -> str:
+    """The command that is running, as it may be shown: paths of the machine are cut.
+
+    >>> command_line(["fit", "ease", "--data", "/srv/people/ann/events.csv", "--seed=1"])
+    'veilrec fit ease --data events.csv --seed=1'
+    """
+    words = sys.argv[1:] if arguments is None else arguments
+    return shlex.join(["veilrec", *(_cut(word) for word in words)])
+
+
+def portable(path: str) -> str:
+    """A path without what is private to the machine: relative to the working folder, or its last part.
+
+    >>> portable("/srv/people/ann/events.csv"), portable("tables/events.csv")
+    ('events.csv', 'tables/events.csv')
+    """
+    given = Path(path).expanduser()
+    if not given.is_absolute() and ".." not in given.parts:
+        return path
+    inside = os.path.relpath(given)
+    return Path(given.name).as_posix() if inside.startswith("..") else Path(inside).as_posix()
+
+
+def _cut(word: str) -> str:
+    head, equals, tail = word.partition("=")
+    if equals and (tail.startswith(("/", "~")) or ".." in Path(tail).parts):
+        return f"{head}={portable(tail)}"
+    return portable(word) if word.startswith(("/", "~")) or ".." in Path(word).parts else word

@@ -1,0 +1,197 @@
+"""One self-contained page of runs, comparisons and tunings: no script, no request, no other file.
+
+Runs stand in one table only if they were judged alike: same data, same split, same protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from veilrec.core import DataError, write_text
+from veilrec.experiments import NULL_MODEL, find_records, read_record
+from veilrec.studio.charts import Dot, Line, dot_chart, line_chart
+
+SHOWN = ("recall", "ndcg", "hit", "precision", "map", "mrr")
+"""Metrics in the order of the columns; what is not named follows."""
+
+_CHARTS = 4
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that may be compared with each other, and how they were judged."""
+
+    data: dict[str, Any]
+    split: dict[str, Any]
+    protocol: str
+    lists: int
+    runs: list[dict[str, Any]]
+    metrics: list[str]
+    best: dict[str, float]
+    charts: list[Markup]
+    curves: Markup | None
+
+
+def write_report(folders: Iterable[str | Path], out: str | Path, *, title: str = "veilrec report") -> Path:
+    """Collect the records below ``folders`` and write the page; returns its path.
+
+    >>> write_report(["no such folder"], "page.html")
+    Traceback (most recent call last):
+        ...
+    veilrec.core.errors.DataError: no such folder: runs must be a folder, got none. Check the path.
+    """
+    folders = [Path(folder) for folder in folders]
+    records, skipped = [], []
+    for path in dict.fromkeys(path for folder in folders for path in find_records(folder)):
+        try:
+            records.append(read_record(path))
+        except DataError as error:
+            skipped.append(f"{path.parent.name}: {error.args[0].removeprefix(f'{path}: ')}")
+    if not records:
+        where = ", ".join(str(folder) for folder in folders)
+        raise DataError("the folder must hold a run, got none. Run `veilrec fit` first.", file=where)
+    write_text(out, render(records, title=title, skipped=skipped))
+    return Path(out)
+
+
+def render(records: list[dict[str, Any]], *, title: str, skipped: list[str] | None = None) -> str:
+    """The page as text."""
+    import jinja2
+
+    from veilrec import __version__
+
+    loader = jinja2.PackageLoader("veilrec.studio", "templates")
+    pages = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    runs = [record for record in records if record["kind"] == "run"]
+    comparisons = [record for record in records if record["kind"] == "comparison"]
+    return pages.get_template("report.html.j2").render(
+        title=title,
+        version=__version__,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        groups=group_runs(runs),
+        comparisons=[{**record, "charts": comparison_charts(record)} for record in comparisons],
+        tunings=[{**r, "chart": tuning_chart(r)} for r in records if r["kind"] == "tuning"],
+        statements=statements(records),
+        environments=_distinct(record["environment"] for record in records),
+        records=records,
+        skipped=skipped or [],
+        metric_names=metric_names,
+    )
+
+
+def group_runs(runs: list[dict[str, Any]]) -> list[Group]:
+    """The runs by what makes them comparable, each group sorted by its first metric, best first."""
+    keyed: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for run in runs:
+        judged = run["evaluation"]
+        key = (run["data"]["fingerprint"], run["split"]["fingerprint"], judged["protocol"], judged["part"])
+        keyed.setdefault(key, []).append(run)
+    groups = []
+    for members in keyed.values():
+        names = metric_names(members[0]["evaluation"]["metrics"])
+        names = [n for n in names if all(n in run["evaluation"]["metrics"] for run in members)]
+        first = names[0]
+        members.sort(key=lambda run: -run["evaluation"]["metrics"][first]["mean"])
+        best = {n: max(run["evaluation"]["metrics"][n]["mean"] for run in members) for n in names}
+        judged = members[0]["evaluation"]
+        groups.append(
+            Group(
+                data=members[0]["data"],
+                split=members[0]["split"],
+                protocol=judged["protocol"],
+                lists=judged["lists"],
+                runs=members,
+                metrics=names,
+                best=best,
+                charts=[
+                    dot_chart(name, [_run_dot(run, name) for run in members]) for name in names[:_CHARTS]
+                ],
+                curves=_curves(members),
+            )
+        )
+    return groups
+
+
+def metric_names(metrics: dict[str, Any], most: int = 8) -> list[str]:
+    """The metrics with an interval, longest lists first, in the usual order; at most ``most``.
+
+    >>> metric_names({"hit@5": {"interval": []}, "ndcg@20": {"interval": []}, "recall@20": {"interval": []}})
+    ['recall@20', 'ndcg@20', 'hit@5']
+    """
+    named = [name for name, about in metrics.items() if "interval" in about or "users" in about]
+
+    def place(name: str) -> tuple[int, int, str]:
+        word, _, length = name.partition("@")
+        order = SHOWN.index(word) if word in SHOWN else len(SHOWN)
+        return -int(length or 0), order, word
+
+    return sorted(named, key=place)[:most]
+
+
+def comparison_charts(record: dict[str, Any]) -> list[Markup]:
+    """One dot chart per leading metric; intervals over users."""
+    names = metric_names(record["models"][0]["metrics"])
+    return [
+        dot_chart(
+            name,
+            [
+                Dot(row["label"], found["mean"], *found["users"], quiet=row["model"] == NULL_MODEL)
+                for row in record["models"]
+                if (found := row["metrics"].get(name))
+            ],
+        )
+        for name in names[:_CHARTS]
+    ]
+
+
+def tuning_chart(record: dict[str, Any]) -> Markup | None:
+    """The value of each trial and the best so far."""
+    values = [
+        (trial["number"] + 1, trial["value"]) for trial in record["trials"] if trial["value"] is not None
+    ]
+    if not values:
+        return None
+    best = [
+        (number, max(value for _, value in values[: place + 1])) for place, (number, _) in enumerate(values)
+    ]
+    lines = [Line("best so far", best), Line("trial", values)]
+    return line_chart(f"{record['metric']} on the validation part", lines, "trial")
+
+
+def statements(records: list[dict[str, Any]]) -> list[str]:
+    """Each different privacy statement once."""
+    found = [record["statement"] for record in records if "statement" in record]
+    found += [
+        row["statement"] for record in records if record["kind"] == "comparison" for row in record["models"]
+    ]
+    return _distinct(found)
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    kept: list[Any] = []
+    for value in values:
+        if value not in kept:
+            kept.append(value)
+    return kept
+
+
+def _run_dot(run: dict[str, Any], metric: str) -> Dot:
+    found = run["evaluation"]["metrics"][metric]
+    return Dot(run["name"], found["mean"], *found["interval"], quiet=run["model"] == NULL_MODEL)
+
+
+def _curves(runs: list[dict[str, Any]]) -> Markup | None:
+    lines = []
+    for run in runs:
+        points = [(entry["epoch"], entry["valid"]) for entry in run.get("curve", []) if "valid" in entry]
+        if points:
+            lines.append(Line(run["name"], points))
+    return line_chart("validation while fitting", lines, "epoch") if lines else None

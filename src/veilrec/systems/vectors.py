@@ -1,0 +1,102 @@
+"""What models with one vector per user and per item have in common: a score is an inner product."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from veilrec.core import check_count, check_non_negative, check_positive
+from veilrec.models import Adjacency
+from veilrec.training import Array, Job, Recommender, fit_softmax, pick_device, torch_stream
+
+
+def unit_rows(vectors: Array) -> Array:
+    """Each row divided by its length; a zero row stays zero.
+
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
+
+
+@dataclass(eq=False)
+class VectorRecommender(Recommender, ABC):
+    """Scores p_u . q_i from ``private["user_vectors"]`` and ``shared["item_vectors"]``; similarity is the cosine."""
+
+    def _score(self, users: Array) -> Array:
+        rows = torch.from_numpy(self.private["user_vectors"][users])
+        return (rows @ torch.from_numpy(self.shared["item_vectors"]).T).numpy()
+
+    def _item_similarity(self, items: Array) -> Array:
+        unit = unit_rows(self.shared["item_vectors"])
+        return np.asarray(unit[items] @ unit.T, dtype=np.float32)
+
+
+@dataclass(eq=False)
+class GraphRecommender(VectorRecommender, ABC):
+    """A graph backbone trained by the softmax over shared negatives (``training/softmax.py``), scored by the cosine.
+
+    ``epochs`` is the length of the schedule; with validation data the best epoch is kept and the run stops after
+    ``patience`` validations without a better one. ``negatives`` items are shared by each batch of ``batch_users`` users.
+    """
+
+    embedding_size: int = 64
+    layers: int = 3
+    epochs: int = 60
+    batch_users: int = 2048
+    negatives: int = 2048
+    temperature: float = 0.1
+    learning_rate: float = 0.01
+    weight_decay: float = 0.0
+    user_power: float = 0.5
+    patience: int = 5
+    validate_every: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("embedding_size", "layers", "epochs", "batch_users", "negatives", "patience", "validate_every"):
+            check_count(name, getattr(self, name))
+        check_positive("temperature", self.temperature)
+        check_positive("learning_rate", self.learning_rate)
+        check_non_negative("weight_decay", self.weight_decay)
+        check_non_negative("user_power", self.user_power)
+
+    @abstractmethod
+    def _backbone(self, graph: Adjacency, generator: torch.Generator) -> nn.Module:
+        """The module whose forward gives user and item vectors."""
+
+    def _finish(self, backbone: nn.Module, graph: Adjacency) -> None:
+        """Whatever else the model keeps of its trained backbone."""
+
+    def _fit(self, job: Job) -> None:
+        graph = Adjacency(self.history, pick_device(job.device))
+        backbone = self._backbone(graph, torch_stream(job.seed, self.word, "init"))
+
+        def final() -> tuple[Array, Array]:
+            with torch.no_grad():
+                users, items = backbone()
+                return F.normalize(users, dim=1).cpu().numpy(), F.normalize(items, dim=1).cpu().numpy()
+
+        progress = fit_softmax(
+            job,
+            backbone,
+            word=self.word,
+            settings=self.settings(),
+            final=final,
+            epochs=self.epochs,
+            batch_users=self.batch_users,
+            negatives=self.negatives,
+            temperature=self.temperature,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            user_power=self.user_power,
+            patience=self.patience,
+            validate_every=self.validate_every,
+        )
+        self.facts["epochs"] = progress.best_epoch
+        self.private["user_vectors"], self.shared["item_vectors"] = final()
+        self._finish(backbone, graph)

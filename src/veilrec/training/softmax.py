@@ -1,0 +1,145 @@
+"""Training of models that end in one vector per user and per item, by a softmax over shared negatives.
+
+A batch is a set of users with *all* their training items. With s_ui = cos(p_u, q_i) / temperature and a set N of items
+drawn uniformly, shared by the whole batch, the loss of a positive (u, i) is
+
+    log sum_{j in N} exp(s_uj)  -  s_ui
+
+(sampled softmax; Wu et al., "On the effectiveness of sampled softmax loss for item recommendation", 2022). The
+log-sum of a user serves all their positives, one dense product serves the batch, and the positives are one sparse
+product, so an epoch costs a handful of products whatever the number of interactions per user. Each user weighs
+n_u^user_power, so that 1 is the plain mean over interactions and 0 the mean over users.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from veilrec.core import stream, stream_seed
+from veilrec.models import gather_rows
+from veilrec.training.evaluate import validation_score
+from veilrec.training.loop import Progress, run_epochs
+from veilrec.training.recommender import Array, Job
+
+
+def pick_device(wanted: str) -> str:
+    """"auto" is a GPU if there is one; anything else is taken as said.
+
+    >>> pick_device("cpu")
+    'cpu'
+    """
+    return ("cuda" if torch.cuda.is_available() else "cpu") if wanted == "auto" else wanted
+
+
+def torch_stream(seed: int, *names: str | int) -> torch.Generator:
+    """A torch generator for the purpose ``names``; see :func:`veilrec.core.stream`."""
+    return torch.Generator().manual_seed(stream_seed(seed, *names))
+
+
+def optimiser_state(optimiser: torch.optim.Optimizer, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Adam's moments and counters by name, created if the optimiser has not stepped yet."""
+    state: dict[str, Tensor] = {}
+    for name, parameter in parameters.items():
+        slot = optimiser.state[parameter]
+        if not slot:
+            slot["step"] = torch.tensor(0.0)
+            slot["exp_avg"] = torch.zeros_like(parameter)
+            slot["exp_avg_sq"] = torch.zeros_like(parameter)
+        state |= {f"{name}.{part}": slot[part] for part in ("step", "exp_avg", "exp_avg_sq")}
+    return state
+
+
+def softmax_loss(users: Tensor, items: Tensor, positives: Any, negatives: Tensor, temperature: float) -> Tensor:
+    """The loss of the module's docstring for unit vectors; ``positives`` is weighted, users of the batch x items."""
+    weight = torch.from_numpy(np.asarray(positives.sum(axis=1), dtype=np.float32).ravel()).to(users.device)
+    attraction = (users * gather_rows(positives, items)).sum() / temperature
+    logits = users @ items[negatives].T / temperature  # [batch users, negatives]
+    repulsion = (weight * torch.logsumexp(logits, dim=1)).sum() - weight.sum() * math.log(len(negatives))
+    return (repulsion - attraction) / weight.sum()
+
+
+def fit_softmax(
+    job: Job,
+    module: nn.Module,
+    *,
+    word: str,
+    settings: Mapping[str, Any],
+    final: Callable[[], tuple[Array, Array]],
+    epochs: int,
+    batch_users: int,
+    negatives: int,
+    temperature: float,
+    learning_rate: float,
+    weight_decay: float,
+    user_power: float,
+    patience: int,
+    validate_every: int,
+) -> Progress:
+    """Train ``module`` (its forward gives user and item vectors) in place and leave it at the best epoch.
+
+    ``final`` gives the vectors as they will be scored; validation is Recall@20 of full ranking. The learning rate falls
+    to zero along half a cosine over ``epochs``.
+    """
+    history = job.train.matrix()
+    counts = np.diff(history.indptr)
+    active = np.flatnonzero(counts)
+    share = np.power(np.maximum(counts, 1.0), user_power - 1.0).astype(np.float32)
+    parameters = dict(module.named_parameters())
+    device = next(iter(parameters.values())).device
+    optimiser = torch.optim.Adam(list(parameters.values()), lr=learning_rate, fused=True)
+    state = {**parameters, **optimiser_state(optimiser, parameters)}
+    batches = math.ceil(len(active) / batch_users)
+    pool = min(negatives, job.train.n_items)
+
+    def step(epoch: int) -> float:
+        random = stream(job.seed, word, "epoch", epoch)
+        dropout = torch_stream(job.seed, word, "dropout", epoch)
+        total = 0.0
+        for index, batch in enumerate(np.array_split(random.permutation(active), batches)):
+            rate = 0.5 * learning_rate * (1 + math.cos(math.pi * (epoch + index / batches) / epochs))
+            optimiser.param_groups[0]["lr"] = rate
+            rows = history[batch]
+            rows.data = np.repeat(share[batch], counts[batch])
+            drawn = np.sort(random.choice(job.train.n_items, pool, replace=False))
+            users, items = module(dropout)
+            loss = softmax_loss(
+                F.normalize(users[torch.from_numpy(batch).to(device)], dim=1),
+                F.normalize(items, dim=1),
+                rows,
+                torch.from_numpy(drawn).to(device),
+                temperature,
+            )
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            if weight_decay:
+                for parameter in parameters.values():
+                    assert parameter.grad is not None
+                    parameter.grad.add_(parameter.detach(), alpha=weight_decay)
+            optimiser.step()
+            total += loss.item()
+        return total / batches
+
+    def validate() -> float:
+        assert job.valid is not None
+        users, items = final()
+        return validation_score(lambda codes: users[codes] @ items.T, job.train, job.valid)
+
+    return run_epochs(
+        job,
+        word=word,
+        settings=settings,
+        state=state,
+        epochs=epochs,
+        step=step,
+        validate=None if job.valid is None else validate,
+        validate_every=validate_every,
+        patience=patience,
+        keep=tuple(parameters),
+    )

@@ -1,0 +1,54 @@
+"""A time budget per room: the suite stays under its limit because no room may outgrow its share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+# seconds on two cores; together under the 12 minutes of `make test`
+BUDGET = {
+    "core": 20,
+    "data": 150,
+    "metrics": 90,
+    "privacy": 20,
+    "models": 60,
+    "training": 50,
+    "systems": 140,
+    "experiments": 80,
+    "studio": 20,
+    "src": 60,
+    ".": 60,
+}
+_spent: dict[str, float] = defaultdict(float)
+
+
+def _room(path: str) -> str:
+    parts = Path(path.split("::")[0]).parts
+    if parts[0] == "tests":
+        return parts[1] if len(parts) > 2 else "."
+    return "src"
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if "long" not in report.keywords:
+        _spent[_room(report.nodeid)] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    over = {room: s for room, s in _spent.items() if s > BUDGET.get(room, 30)}
+    session.config.stash[_OVER] = over
+    if over and exitstatus == 0:
+        session.exitstatus = 1
+
+
+_OVER: pytest.StashKey[dict[str, float]] = pytest.StashKey()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    write = terminalreporter.write_line
+    write("seconds by room: " + ", ".join(f"{room} {spent:.0f}" for room, spent in sorted(_spent.items())))
+    write(f"skipped: {len(terminalreporter.stats.get('skipped', []))}")
+    for room, spent in config.stash.get(_OVER, {}).items():
+        write(f"FAILED budget: tests of {room} took {spent:.0f} s of {BUDGET.get(room, 30)} s. Make them faster.")

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from veilrec.data import Dataset
+from veilrec.training import Job, run_epochs
+
+DATA = Dataset.from_arrays(["a", "b"], ["x", "y"])
+
+
+def job(checkpoint: Path | None = None, seed: int = 0) -> Job:
+    return Job(DATA, None, seed, "cpu", checkpoint, False)
+
+
+def run(values: list[float], patience: int = 2, every: int = 1, epochs: int | None = None):
+    state = {"x": np.zeros(1)}
+
+    def step(epoch: int) -> float:
+        state["x"][0] = epoch + 1
+        return 1.0
+
+    at = run_epochs(
+        job(),
+        word="toy",
+        settings={},
+        state=state,
+        epochs=epochs or len(values),
+        step=step,
+        validate=lambda: values[int(state["x"][0]) - 1],
+        patience=patience,
+        validate_every=every,
+    )
+    return at, state["x"][0]
+
+
+def test_best_epoch_is_put_back() -> None:
+    at, x = run([0.1, 0.5, 0.3, 0.2, 0.9])
+    assert (at.best_epoch, at.best_value, x) == (2, 0.5, 2)
+    assert at.epoch == 4, "two validations without a new best end the run"
+
+
+def test_patience_counts_validations() -> None:
+    at, x = run([0.9, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], patience=2, every=2)
+    assert (at.best_epoch, at.epoch, x) == (2, 6, 2)
+
+
+def test_the_last_epoch_is_always_validated() -> None:
+    at, _ = run([0.1, 0.2, 0.3], every=2)
+    assert at.best_epoch == 3
+
+
+def test_without_validation_it_runs_to_the_end() -> None:
+    state = {"x": np.zeros(1)}
+    at = run_epochs(job(), word="toy", settings={}, state=state, epochs=3, step=lambda e: 0.0)
+    assert (at.epoch, at.best_epoch) == (3, 3)
+
+
+def test_divergence_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"loss must be finite, got nan in epoch 1 of toy\. Lower"):
+        run_epochs(job(), word="toy", settings={}, state={}, epochs=3, step=lambda e: math.nan)
+
+
+def test_broken_checkpoint_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state.safetensors").write_bytes(b"not a checkpoint")
+    with pytest.raises(ValueError, match="checkpoint must be readable"):
+        run_epochs(job(tmp_path), word="toy", settings={}, state={}, epochs=1, step=lambda e: 0.0)
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
+    calls: list[int] = []
+    for _ in range(2):
+        state = {"x": np.zeros(2)}
+
+        def step(epoch: int, state=state) -> float:
+            calls.append(epoch)
+            state["x"] += 1
+            return 0.0
+
+        run_epochs(job(tmp_path), word="toy", settings={}, state=state, epochs=3, step=step)
+        assert state["x"].tolist() == [3, 3]
+    assert calls == [0, 1, 2]
