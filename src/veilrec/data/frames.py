@@ -21,11 +21,12 @@ def kind_of(frame: Any) -> str | None:
     >>> kind_of(pl.DataFrame({"a": [1]})), kind_of("events.csv")
     ('polars', None)
     """
+    if nw.dependencies.is_pandas_dataframe(frame):
+        return "pandas"
+    if nw.dependencies.is_pyarrow_table(frame):
+        return "pyarrow"
     native = nw.from_native(frame, pass_through=True)
-    if not isinstance(native, nw.DataFrame | nw.LazyFrame):
-        return None
-    known = native.implementation
-    return "pandas" if known.is_pandas() else "pyarrow" if known.is_pyarrow() else "polars"
+    return "polars" if isinstance(native, nw.DataFrame | nw.LazyFrame) else None
 
 
 def to_polars(frame: Any) -> pl.DataFrame:
@@ -45,7 +46,11 @@ def to_polars(frame: Any) -> pl.DataFrame:
     if isinstance(frame, pl.LazyFrame):
         return frame.collect()
     if kind == "pandas":
-        return _from_pandas(frame)
+        names = _distinct([str(name) for name in frame.columns])
+        return pl.DataFrame({name: _from_column(name, frame.iloc[:, i]) for i, name in enumerate(names)})
+    if kind == "pyarrow":
+        _distinct(frame.column_names)
+        return pl.DataFrame(frame)
     native = nw.from_native(frame)
     eager = native.collect(backend="polars") if isinstance(native, nw.LazyFrame) else native
     collected: pl.DataFrame = eager.to_polars()
@@ -69,12 +74,11 @@ def to_kind(frame: pl.DataFrame, kind: str) -> Any:
     return frame
 
 
-def _from_pandas(frame: Any) -> pl.DataFrame:
-    names = [str(name) for name in frame.columns]
+def _distinct(names: list[str]) -> list[str]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"column names must be distinct, got {twice!r} more than once. Rename one of them.")
-    return pl.DataFrame({name: _from_column(name, frame.iloc[:, i]) for i, name in enumerate(names)})
+    return names
 
 
 def _from_column(name: str, column: Any) -> pl.Series:
@@ -100,6 +104,6 @@ def _to_array(series: pl.Series) -> Any:
     """A column for pandas: NumPy for numbers and times, Python values for the rest."""
     if series.dtype.is_numeric() or (series.dtype == pl.Boolean and not series.null_count()):
         return series.to_numpy()
-    if series.dtype == pl.Datetime and series.dtype.time_zone is None:
+    if isinstance(series.dtype, pl.Datetime) and series.dtype.time_zone is None:
         return series.to_numpy()
     return series.to_list()

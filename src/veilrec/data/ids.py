@@ -84,7 +84,7 @@ class Ids:
 
     def codes(self, external: Iterable[Any] | pl.Series) -> NDArray[np.int32]:
         """The codes of these ids, -1 where unknown. A number and its text ("17") name the same id."""
-        series = external if isinstance(external, pl.Series) else pl.Series("id", list(external), strict=False)
+        series = external if isinstance(external, pl.Series) else pl.Series(list(external), strict=False)
         if len(series) == 0 or len(self) == 0:
             return np.full(len(series), -1, dtype=np.int32)
         if not self.numeric:

@@ -1,0 +1,60 @@
+"""A spec in, a JSON record out: runs, comparisons, tuning, and the files they leave behind."""
+
+from veilrec.experiments.compare import Comparison, compare, run_plan
+from veilrec.experiments.config import (
+    NULL_MODEL,
+    DataSpec,
+    Entry,
+    EvaluateSpec,
+    Experiment,
+    Plan,
+    SplitSpec,
+    load_config,
+    load_plan,
+    make_model,
+)
+from veilrec.experiments.plots import plot_comparison
+from veilrec.experiments.records import (
+    command_line,
+    find_records,
+    leading_metrics,
+    read_record,
+    write_record,
+)
+from veilrec.experiments.run import Run, evaluate_run, fit_run, open_run
+from veilrec.experiments.sources import load_data, make_split
+from veilrec.experiments.spaces import SPACES, Choice, Range
+from veilrec.experiments.tune import Tuning, tune
+
+__all__ = [
+    "NULL_MODEL",
+    "SPACES",
+    "Choice",
+    "Comparison",
+    "DataSpec",
+    "Entry",
+    "EvaluateSpec",
+    "Experiment",
+    "Plan",
+    "Range",
+    "Run",
+    "SplitSpec",
+    "Tuning",
+    "command_line",
+    "compare",
+    "evaluate_run",
+    "find_records",
+    "fit_run",
+    "leading_metrics",
+    "load_config",
+    "load_data",
+    "load_plan",
+    "make_model",
+    "make_split",
+    "open_run",
+    "plot_comparison",
+    "read_record",
+    "run_plan",
+    "tune",
+    "write_record",
+]

@@ -31,19 +31,25 @@ NULL_MODEL = "popularity"
 class DataSpec:
     """Which data: a named set, an imported set, a file, or ``synthetic[:users,items,interactions]``.
 
-    The columns and tables below are for files; None means found by their common names.
+    ``dir`` is where named sets lie. What stands between it and ``min_rating`` is for files and means what it
+    means in :func:`veilrec.read`; the filters come last.
     """
 
     source: str = "synthetic"
-    user: str | None = None
-    item: str | None = None
-    rating: str | None = None
-    time: str | None = None
+    dir: str | None = None
     users: str | None = None
     links: str | None = None
+    format: str | None = None
+    user: str | None = None
+    item: str | None = None
+    rating: str | Literal[False] | None = None
+    time: str | Literal[False] | None = None
+    sensitive: str | Literal[False] | None = None
     separator: str | None = None
     encoding: str | None = None
-    duplicates: Literal["last", "first", "mean", "error"] | None = None
+    rating_range: tuple[float, float] | None = None
+    duplicates: Literal["last", "first", "mean", "error", "keep"] | None = None
+    unknown_users: Literal["error", "drop"] | None = None
     min_rating: float | None = None
     k_core: int | None = None
 

@@ -1,8 +1,8 @@
 """Records: what was run, on what, with what result, as JSON that can be shared.
 
-A record of a run (``kind`` "run"), a comparison or a tuning has: ``format``, ``kind``, ``name``, ``data`` (name,
-fingerprint, counts), ``split`` (method, settings, fingerprint, sizes), ``command``, ``made`` (UTC),
-``environment``, and what its kind adds. It names no folder of the machine and no person: paths outside the
+A record (``kind`` "run", "comparison" or "tuning") has ``format``, ``name``, ``data`` (name, fingerprint,
+counts), ``split`` (method, settings, fingerprint, sizes), ``command``, ``made`` (UTC), ``environment``, and
+what its kind adds. It names no folder of the machine and no person: paths outside the
 working folder are cut to their last part.
 """
 
@@ -12,23 +12,25 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from veilrec.core import DataError, environment, write_json
-from veilrec.data import Dataset
-from veilrec.data.split import Split
-from veilrec.training import Evaluation
+from veilrec.data import Dataset, Split
 
 FORMAT = 1
-LEVEL = 0.95
 
 
-def new_record(kind: str, name: str, data: Dataset, split: Split, command: str | None, **rest: Any) -> dict[str, Any]:
+def new_record(
+    kind: str, name: str, data: Dataset, split: Split, command: str | None, **rest: Any
+) -> dict[str, Any]:
     """The part that all records share, and what this kind adds."""
-    sizes = {part: len(rows) for part in ("train", "valid", "test") if (rows := getattr(split, part)) is not None}
+    counts = np.bincount(split.parts, minlength=3)
+    sizes = {part: int(count) for part, count in zip(("train", "valid", "test"), counts) if count}
     about = {"method": split.method, "settings": dict(split.settings), "fingerprint": split.fingerprint}
     return {
         "format": FORMAT,
@@ -70,7 +72,9 @@ def read_record(path: str | Path) -> dict[str, Any]:
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise DataError("a record must be a file, got none. Fit or compare something first.", file=file) from error
+        raise DataError(
+            "a record must be a file, got none. Fit or compare something first.", file=file
+        ) from error
     except (OSError, ValueError) as error:
         raise DataError(f"a record must be JSON ({error}). Run it again.", file=file) from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
@@ -81,12 +85,27 @@ def read_record(path: str | Path) -> dict[str, Any]:
 
 
 def find_records(folder: str | Path) -> list[Path]:
-    """Every ``record.json`` at or below ``folder``, in the order of their paths; hidden folders are left out."""
+    """Every ``record.json`` at or below ``folder``, sorted by path; hidden folders are left out."""
     top = Path(folder)
     if not top.is_dir():
         raise DataError("runs must be a folder, got none. Check the path.", file=top)
     found = (path for path in top.rglob("record.json") if path.is_file())
     return sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(top).parts))
+
+
+def leading_metrics(names: Iterable[str], most: int = 4) -> list[str]:
+    """The per-user metrics worth showing first: longest lists first, then recall, NDCG, hit, precision, ...
+
+    >>> leading_metrics(["ndcg@5", "coverage@20", "recall@20", "ndcg@20", "map@20"], most=3)
+    ['recall@20', 'ndcg@20', 'map@20']
+    """
+    order = ("recall", "ndcg", "hit", "precision", "map", "mrr")
+
+    def place(name: str) -> tuple[int, int]:
+        word, _, length = name.partition("@")
+        return -int(length), order.index(word)
+
+    return sorted((name for name in names if name.partition("@")[0] in order), key=place)[:most]
 
 
 def command_line(arguments: Sequence[str] | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -37,10 +38,12 @@ class NeuMFBackbone(nn.Module):
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         """Logits [users, items] of every given user with every item of that user: items is [users, c]."""
         d = self.user_mlp.shape[1]
-        gmf = (self.user_gmf[users] * self.head_gmf).unsqueeze(1) @ self.item_gmf[items].transpose(1, 2)  # [u, 1, c]
-        from_user = self.user_mlp[users] @ self.weight[0][:d]  # [u, h]
-        from_item = self.item_mlp[items] @ self.weight[0][d:]  # [u, c, h]
-        return gmf.squeeze(1) + self._tower(from_user.unsqueeze(1) + from_item) + self.item_bias[items]
+        own = F.embedding(users, self.user_gmf) * self.head_gmf  # [u, d]; embedding has a deterministic gradient
+        gmf = own.unsqueeze(1) @ F.embedding(items, self.item_gmf).transpose(1, 2)  # [u, 1, c]
+        from_user = F.embedding(users, self.user_mlp) @ self.weight[0][:d]  # [u, h]
+        from_item = F.embedding(items, self.item_mlp) @ self.weight[0][d:]  # [u, c, h]
+        bias = F.embedding(items, self.item_bias.unsqueeze(1)).squeeze(-1)  # [u, c]
+        return gmf.squeeze(1) + self._tower(from_user.unsqueeze(1) + from_item) + bias
 
     def all_items(self, users: Tensor) -> Tensor:
         """Logits [users, n_items] of every given user with every item."""

@@ -14,13 +14,10 @@ from typing import Any
 from markupsafe import Markup
 
 from veilrec.core import DataError, write_text
-from veilrec.experiments import NULL_MODEL, find_records, read_record
+from veilrec.experiments import NULL_MODEL, find_records, leading_metrics, read_record
 from veilrec.studio.charts import Dot, Line, dot_chart, line_chart
 
-SHOWN = ("recall", "ndcg", "hit", "precision", "map", "mrr")
-"""Metrics in the order of the columns; what is not named follows."""
-
-_CHARTS = 4
+_COLUMNS, _CHARTS = 8, 4
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ def render(records: list[dict[str, Any]], *, title: str, skipped: list[str] | No
         environments=_distinct(record["environment"] for record in records),
         records=records,
         skipped=skipped or [],
-        metric_names=metric_names,
+        columns=lambda metrics: leading_metrics(metrics, _COLUMNS),
     )
 
 
@@ -96,7 +93,7 @@ def group_runs(runs: list[dict[str, Any]]) -> list[Group]:
         keyed.setdefault(key, []).append(run)
     groups = []
     for members in keyed.values():
-        names = metric_names(members[0]["evaluation"]["metrics"])
+        names = leading_metrics(members[0]["evaluation"]["metrics"], _COLUMNS)
         names = [n for n in names if all(n in run["evaluation"]["metrics"] for run in members)]
         first = names[0]
         members.sort(key=lambda run: -run["evaluation"]["metrics"][first]["mean"])
@@ -120,25 +117,9 @@ def group_runs(runs: list[dict[str, Any]]) -> list[Group]:
     return groups
 
 
-def metric_names(metrics: dict[str, Any], most: int = 8) -> list[str]:
-    """The metrics with an interval, longest lists first, in the usual order; at most ``most``.
-
-    >>> metric_names({"hit@5": {"interval": []}, "ndcg@20": {"interval": []}, "recall@20": {"interval": []}})
-    ['recall@20', 'ndcg@20', 'hit@5']
-    """
-    named = [name for name, about in metrics.items() if "interval" in about or "users" in about]
-
-    def place(name: str) -> tuple[int, int, str]:
-        word, _, length = name.partition("@")
-        order = SHOWN.index(word) if word in SHOWN else len(SHOWN)
-        return -int(length or 0), order, word
-
-    return sorted(named, key=place)[:most]
-
-
 def comparison_charts(record: dict[str, Any]) -> list[Markup]:
     """One dot chart per leading metric; intervals over users."""
-    names = metric_names(record["models"][0]["metrics"])
+    names = leading_metrics(record["models"][0]["metrics"], _CHARTS)
     return [
         dot_chart(
             name,
@@ -148,7 +129,7 @@ def comparison_charts(record: dict[str, Any]) -> list[Markup]:
                 if (found := row["metrics"].get(name))
             ],
         )
-        for name in names[:_CHARTS]
+        for name in names
     ]
 
 

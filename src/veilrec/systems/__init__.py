@@ -2,10 +2,15 @@
 
 from pathlib import Path
 
+from veilrec.systems.lightgcn import LightGCN
+from veilrec.systems.neumf import NeuMF
+from veilrec.systems.ngcf import NGCF
 from veilrec.systems.popularity import Popularity
 from veilrec.training import Recommender, read_model
 
-SYSTEMS: dict[str, type[Recommender]] = {system.word: system for system in (Popularity,)}
+SYSTEMS: dict[str, type[Recommender]] = {
+    system.word: system for system in (Popularity, NeuMF, NGCF, LightGCN)
+}
 
 
 def load_model(path: str | Path) -> Recommender:
@@ -13,4 +18,4 @@ def load_model(path: str | Path) -> Recommender:
     return read_model(path, SYSTEMS)
 
 
-__all__ = ["SYSTEMS", "Popularity", "load_model"]
+__all__ = ["NGCF", "SYSTEMS", "LightGCN", "NeuMF", "Popularity", "load_model"]

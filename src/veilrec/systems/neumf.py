@@ -5,7 +5,7 @@ Deviations from the paper: both halves are trained together from the start (no p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -51,6 +51,8 @@ class NeuMF(Recommender):
     patience: int = 4
     validate_every: int = 2
 
+    _ready: NeuMFBackbone | None = field(default=None, init=False, repr=False)
+
     def __post_init__(self) -> None:
         self.hidden = tuple(self.hidden)
         for size in self.hidden:
@@ -61,6 +63,7 @@ class NeuMF(Recommender):
         check_non_negative("weight_decay", self.weight_decay)
 
     def _network(self, generator: torch.Generator) -> NeuMFBackbone:
+        self._ready = None
         users, items = self.history.shape
         return NeuMFBackbone(users, items, self.embedding_size, self.hidden, generator)
 
@@ -117,16 +120,18 @@ class NeuMF(Recommender):
         self._keep(network)
 
     def _keep(self, network: NeuMFBackbone) -> None:
+        self._ready = None
         for name, value in network.state_dict().items():
             place = self.private if name.startswith("user_") else self.shared
             place[name] = value.detach().cpu().numpy().copy()
 
     def _score(self, users: Array) -> Array:
-        network = self._network(torch.Generator())
-        state = {name: torch.from_numpy(value) for name, value in {**self.shared, **self.private}.items()}
-        network.load_state_dict(state)
+        if self._ready is None:
+            self._ready = self._network(torch.Generator())
+            state = {name: torch.from_numpy(value) for name, value in {**self.shared, **self.private}.items()}
+            self._ready.load_state_dict(state)
         with torch.no_grad():
-            parts = [network.all_items(part) for part in torch.from_numpy(users).split(32)]
+            parts = [self._ready.all_items(part) for part in torch.from_numpy(users).split(32)]
         return torch.cat(parts).numpy()
 
     def _item_similarity(self, items: Array) -> Array:

@@ -22,9 +22,9 @@ from veilrec.metrics import (
     mae,
     mean_interval,
     one_positive_ranks,
-    popularity_bias,
+    per_user,
+    popularity,
     rank_all,
-    rank_metrics,
     ranking_metrics,
     rmse,
     sampled_ranks,
@@ -36,11 +36,12 @@ PROTOCOLS = ("full", "one-positive", "sampled")
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The result of :func:`evaluate`: a value per user (or per list) and metric, and figures of the whole.
+    """The result of :func:`evaluate`: a value per user and metric, and figures of the whole.
 
     ``per_user["recall@20"][n]`` belongs to the user code ``users[n]``. Under "one-positive" and "sampled" every held-out
-    interaction is a list of its own. ``overall`` has coverage, popularity bias and, for models that predict
-    ratings, MAE and RMSE.
+    interaction is a list of its own; a user's value is the mean over their lists, and the metric's name carries the
+    protocol. "popularity@k" is the mean training count of the listed items. ``overall`` has the coverage and, for
+    models that predict ratings, MAE and RMSE.
     """
 
     protocol: str
@@ -51,14 +52,14 @@ class Evaluation:
     seconds: float
 
     def mean(self) -> dict[str, float]:
-        """Every metric averaged over users (lists), and the figures of the whole."""
+        """Every metric averaged over users, and the figures of the whole."""
         return {name: float(values.mean()) for name, values in self.per_user.items()} | self.overall
 
     def interval(self, metric: str, level: float = 0.95) -> tuple[float, float]:
         """A confidence interval of the mean over users."""
         check_choice("metric", metric, self.per_user)
-        low, high = mean_interval(self.per_user[metric], level)
-        return float(low), float(high)
+        found = mean_interval(self.per_user[metric], level)
+        return found.low, found.high
 
     def to_dict(self) -> dict[str, Any]:
         """Protocol, counts, and each metric's mean with its 95 % interval over users."""
@@ -71,7 +72,7 @@ class Evaluation:
         return {
             "protocol": self.protocol,
             "part": self.part,
-            "lists": len(self.users),
+            "users": len(self.users),
             "metrics": metrics,
             "seconds": round(self.seconds, 3),
         }
@@ -119,23 +120,23 @@ def evaluate(
     if protocol == "full":
         users = evaluated_users(relevant)
         ranked, _ = rank_all(model.score_codes, users, max(ks), n_items=n_items, seen=seen, progress=progress)
-        per_user = ranking_metrics(ranked, relevant[users], ks)
-        popularity = np.asarray(model.history.sum(axis=0)).ravel()
-        for value in ks:
-            overall[f"coverage@{value}"] = coverage(ranked[:, :value], n_items)
-            overall[f"popularity_bias@{value}"] = popularity_bias(ranked[:, :value], popularity)
+        values = ranking_metrics(ranked, relevant[users], ks)
+        counts = np.bincount(model.history.indices, minlength=n_items)
+        for size in ks:
+            values[f"popularity@{size}"] = popularity(ranked, counts, size)
+            overall[f"coverage@{size}"] = coverage(ranked, n_items, size)
     else:
         if protocol == "sampled":
-            users, ranks = sampled_ranks(
-                model.score_codes, relevant, seen, n_items=n_items, seed=seed, progress=progress
-            )
+            lists = sampled_ranks(model.score_codes, relevant, seen, seed=seed, progress=progress)
         else:
-            users, ranks = one_positive_ranks(model.score_codes, relevant, seen, n_items=n_items, progress=progress)
-        per_user = rank_metrics(ranks, ks)
+            lists = one_positive_ranks(model.score_codes, relevant, seen, progress=progress)
+        values = {}
+        for name, by_list in lists.metrics(ks).items():
+            users, values[name] = per_user(by_list, lists.user)
     if model.rates and held.rating is not None:
         predicted = predict_pairs(model.score_codes, held.user, held.item)
-        overall |= {"mae": mae(held.rating, predicted), "rmse": rmse(held.rating, predicted)}
-    return Evaluation(protocol, part, users, per_user, overall, time.perf_counter() - began)
+        overall |= {"mae": mae(predicted, held.rating), "rmse": rmse(predicted, held.rating)}
+    return Evaluation(protocol, part, users, values, overall, time.perf_counter() - began)
 
 
 def predict_pairs(score: Callable[[Array], Array], user: Array, item: Array, block: int = 256) -> Array:

@@ -1,0 +1,74 @@
+"""Text files as UTF-8 bytes: there, whole, unpacked and decoded, or a clear error."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import os
+import zlib
+from pathlib import Path
+
+from veilrec.core import DataError, check
+
+
+def check_file(path: object) -> Path:
+    """The path, if it names a file that is there and not empty."""
+    good = isinstance(path, str | os.PathLike) and str(path) != ""
+    check(good, "source", "a path, or a pandas, Polars or Arrow frame", path)
+    file = Path(str(path)).expanduser()
+    if file.is_dir():
+        raise DataError("a file must be named, got a folder. Name the file inside it.", file=str(path))
+    if not file.exists():
+        raise DataError("the file does not exist. Check the path.", file=str(path))
+    try:
+        with file.open("rb") as handle:
+            empty = not handle.read(1)
+    except OSError as error:
+        raise DataError(f"the file cannot be read: {error.strerror}.", file=str(path)) from None
+    if empty:
+        raise DataError("the file must hold a table, got an empty file.", file=str(path))
+    return file
+
+
+def read_bytes(path: Path, label: str, encoding: str, *, lenient: bool = False) -> Path | bytes:
+    """The text as UTF-8 bytes, or the path itself when the file already is plain UTF-8."""
+    try:
+        codec = codecs.lookup(encoding).name
+    except LookupError:
+        raise ValueError(f"encoding must be one that Python knows, got {encoding!r}.") from None
+    with path.open("rb") as handle:
+        zipped = handle.read(2) == b"\x1f\x8b"
+    if path.suffix.lower() == ".gz" or zipped:
+        try:
+            raw = gzip.decompress(path.read_bytes())
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            message = f"the file must be whole gzip, but {error}. Fetch it again."
+            raise DataError(message, file=label) from None
+        if not raw:
+            raise DataError("the file must hold a table, got an empty file.", file=label)
+    elif codec in ("utf-8", "utf-8-sig") and not lenient:
+        return path
+    else:
+        raw = path.read_bytes()
+    if codec in ("utf-8", "utf-8-sig"):
+        if not lenient:
+            return raw
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            return raw.decode("latin-1").encode()
+        return raw
+    return decode(raw, encoding, label).lstrip("\ufeff").encode()
+
+
+def decode(raw: bytes, encoding: str, label: str) -> str:
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        other = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
+        raise DataError(
+            f"text must be {encoding}, got byte 0x{raw[error.start]:02x} at offset {error.start}. "
+            f'Name the encoding, for instance encoding="{other}".',
+            file=label,
+            line=raw.count(b"\n", 0, error.start) + 1,
+        ) from None

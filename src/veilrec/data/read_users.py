@@ -1,0 +1,117 @@
+"""The table of users (attributes) and the table of links, tied to the users of the interactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from veilrec.core import check
+from veilrec.data.columns import find_common, find_named, plain_name
+from veilrec.data.dataset import Attribute, Categorical, Links, Numeric
+from veilrec.data.format_table import Table
+from veilrec.data.ids import Ids
+from veilrec.data.order import stable_order
+from veilrec.data.read_attributes import attribute
+from veilrec.data.read_ids import id_column, known_rows, warn
+
+
+def read_users(
+    table: Table,
+    users: Ids,
+    *,
+    user: str | None,
+    unknown_users: str,
+    numeric_ranges: Mapping[str, tuple[float, float]],
+    categories: Mapping[str, Sequence[str]],
+) -> dict[str, Attribute]:
+    """Every column but the id as an attribute of ``users``; who has no row has no values."""
+    key = _user_column(table, user)
+    others = [name for name in table.names if name != key]
+    for label, declared in (("numeric_ranges", numeric_ranges), ("categories", categories)):
+        for name in declared:
+            check(name in others, label, f"about the attributes {', '.join(others)}", name)
+    frame = table.load(table.names)
+    codes = users.codes(id_column(table, "user", frame[key]))
+    rows = known_rows(table, frame[key], codes, unknown_users)
+    order = stable_order(codes[rows])
+    again = np.flatnonzero(np.diff(codes[rows][order]) == 0) + 1
+    if len(again):
+        row, earlier = int(rows[order[again[0]]]), int(rows[order[again[0] - 1]])
+        where = f"line {table.line(earlier)}" if table.line is not None else f"row {earlier}"
+        raise table.error(
+            f"a user must have one row only, got {frame[key][row]!r} again (before in {where}). "
+            "Remove one of the rows.",
+            row,
+        )
+    target = codes[rows]
+    found: dict[str, Attribute] = {}
+    for name in others:
+        values = attribute(table, name, frame[name], numeric_ranges.get(name), categories.get(name))
+        if isinstance(values, Categorical):
+            placed = np.full(len(users), -1, np.int32)
+            placed[target] = values.codes[rows]
+            found[name] = Categorical(placed, values.categories)
+        else:
+            spread = np.full(len(users), np.nan, np.float32)
+            spread[target] = values.values[rows]
+            found[name] = Numeric(spread, values.low, values.high)
+    return found
+
+
+def read_links(table: Table, users: Ids, *, user: str | None, unknown_users: str) -> Links:
+    """Directed links between known users, each once, sorted; self links are dropped with a warning."""
+    source, target = _link_columns(table, user)
+    frame = table.load([source, target])
+    ends = [users.codes(id_column(table, "user", frame[name])) for name in (source, target)]
+    known = np.ones(frame.height, np.bool_)
+    for name, codes in zip((source, target), ends):
+        mask = np.zeros(frame.height, np.bool_)
+        mask[known_rows(table, frame[name], codes, unknown_users)] = True
+        known &= mask
+    own = known & (ends[0] == ends[1])
+    if own.any():
+        warn(f"{table.label}: {int(own.sum()):,} links lead from a user to the same user; left out.")
+    known &= ~own
+    cells = np.sort(ends[0][known].astype(np.int64) * len(users) + ends[1][known])
+    kept = np.unique(cells)
+    if len(kept) < len(cells):
+        warn(f"{table.label}: {len(cells) - len(kept):,} links are named more than once; each counts once.")
+    return Links((kept // len(users)).astype(np.int32), (kept % len(users)).astype(np.int32))
+
+
+def _user_column(table: Table, user: str | None) -> str:
+    """The id column: named like that of the interactions, or by a common name, or "id"."""
+    if not table.named:
+        return table.names[0]
+    if user is not None and any(plain_name(name) == plain_name(user) for name in table.names):
+        return find_named(table, "user", user)
+    found = find_common(table.names, "user")
+    if found is None:
+        found = next((name for name in table.names if plain_name(name) == "id"), None)
+    if found is None:
+        raise table.error(
+            f"the user column must have a common name, or the name it has in the interactions, "
+            f"but the columns are {table.listing()}. Rename the column with the ids to 'user'."
+        )
+    return found
+
+
+def _link_columns(table: Table, user: str | None) -> tuple[str, str]:
+    """Source and target, by common names, or the only two columns in their order."""
+    if not table.named:
+        return table.names[0], table.names[1]
+    target = find_common(table.names, "target")
+    others = [name for name in table.names if name != target]
+    source = find_common(others, "source")
+    if source is None and user is not None:
+        source = next((name for name in others if plain_name(name) == plain_name(user)), None)
+    source = source or find_common(others, "user")
+    if source is not None and target is not None:
+        return source, target
+    if len(table.names) == 2:
+        return table.names[0], table.names[1]
+    raise table.error(
+        f"a link must have the columns source and target, but the columns are {table.listing()}. "
+        "Rename the two columns to 'source' and 'target'."
+    )

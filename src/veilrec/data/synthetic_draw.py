@@ -1,0 +1,140 @@
+"""What the people of the synthetic world meet: a catalogue of items, and draws from it without repeats.
+
+Nothing loops over users or events. Users are taken in blocks; within a block every open event draws at once,
+repeated pairs draw again, and the few events still open after many rounds are settled by one exact draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veilrec.core import bar, stream
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+_ITEMS_PER_GROUP, _FEWEST_GROUPS, _MOST_GROUPS = 16, 4, 256
+_GROUP_SPREAD = 1.95  # how far apart the groups lie in the space of tastes: what a personal model can find
+_POPULARITY_SPREAD = 1.05  # of the items of one group
+_GROUP_FAME = 0.7  # some groups are famous; the first dimension of taste is the appetite for fame
+_FORGOTTEN = 2.6  # the power that makes the long flat end of the tail
+_ROUNDS = 40
+_BLOCK_USERS, _BLOCK_CELLS = 512, 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """Items by popularity ``weight`` and ``group``; ``centre`` is groups x taste."""
+
+    weight: Floats
+    group: NDArray[np.int32]
+    centre: Floats
+
+    @classmethod
+    def random(cls, items: int, taste_size: int, rng: np.random.Generator) -> Catalogue:
+        """A catalogue of ``items`` items, the same for the same generator.
+
+        >>> len(Catalogue.random(40, 8, stream(0, "items")).weight)
+        40
+        """
+        groups = min(max(items // _ITEMS_PER_GROUP, _FEWEST_GROUPS), _MOST_GROUPS)
+        centre = rng.standard_normal((groups, taste_size))
+        group = rng.integers(0, groups, items).astype(np.int32)
+        fame = _POPULARITY_SPREAD * rng.standard_normal(items) + _GROUP_FAME * centre[group, 0]
+        weight = np.exp(fame) * (1 - rng.random(items)) ** _FORGOTTEN
+        return cls(weight, group, centre * (_GROUP_SPREAD / np.sqrt(taste_size)))
+
+
+def draw_items(
+    catalogue: Catalogue, first: Places, session: NDArray[np.int32], moods: Floats, taste: Floats, *, seed: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The item of each event and how much its user likes the item's group.
+
+    Events ``first[u]:first[u + 1]`` are those of user ``u``; ``session`` is a row of ``moods`` (sessions x
+    taste), which decides what is met. Liking follows the lasting ``taste`` (users x taste). No user meets an
+    item twice, and every item is met at least once.
+
+    >>> few = Catalogue.random(6, 2, stream(0, "items"))
+    >>> one = np.zeros((1, 2))
+    >>> item, _ = draw_items(few, np.array([0, 6]), np.zeros(6, np.int32), one, one, seed=0)
+    >>> sorted(item.tolist())
+    [0, 1, 2, 3, 4, 5]
+    """
+    n_users, n_items, n_groups, n_events = len(taste), len(catalogue.weight), len(catalogue.centre), len(session)
+    shelf = np.argsort(catalogue.group, kind="stable")
+    mass = np.bincount(catalogue.group, catalogue.weight, minlength=n_groups)
+    edges = _edges(catalogue, shelf, mass)
+    item = np.full(n_events, -1, dtype=np.int32)
+    liking = np.empty(n_events, dtype=np.float32)
+    rng = stream(seed, "synthetic", "discoveries")
+    item[rng.choice(n_events, n_items, replace=False)] = rng.permutation(n_items)  # each item is met once
+
+    cells = max(n_items, n_groups * len(moods) // n_users)  # per user, the larger of two tables
+    step = max(1, min(_BLOCK_USERS, _BLOCK_CELLS // cells))
+    with bar("drawing events", n_events) as ticker:
+        for start in range(0, n_users, step):
+            stop = min(start + step, n_users)
+            rows = slice(int(first[start]), int(first[stop]))
+            rng = stream(seed, "synthetic", "draw", start // step)
+            counts = np.diff(first[start : stop + 1])
+            local = np.repeat(np.arange(stop - start), counts)
+            lead = int(session[rows][0])
+            visit = session[rows].astype(np.int64) - lead
+            lasting = taste[start:stop] @ catalogue.centre.T
+            steps = _steps(moods[lead : lead + int(visit[-1]) + 1] @ catalogue.centre.T, mass)
+            chosen = item[rows]
+            holder = np.full((stop - start) * n_items, -1, dtype=np.int32)  # the event that holds each pair
+            known = np.flatnonzero(chosen >= 0)
+            holder[local[known] * n_items + chosen[known]] = known
+            left = np.flatnonzero(chosen < 0)
+            for _ in range(_ROUNDS):
+                if len(left) == 0:
+                    break
+                place = np.searchsorted(steps, visit[left] + rng.random(len(left)), side="right")
+                group = np.minimum(place - visit[left] * n_groups, n_groups - 1)
+                place = np.searchsorted(edges, group + rng.random(len(left)), side="right")
+                drawn = shelf[np.minimum(place, n_items - 1)]
+                cell = local[left] * n_items + drawn
+                free = holder[cell] < 0
+                holder[cell[free][::-1]] = left[free][::-1]  # the last write stays: the earliest event
+                won = holder[cell] == left
+                chosen[left[won]] = drawn[won]
+                left = left[~won]
+            if len(left):
+                chosen[left] = _settle(catalogue, lasting, local[left], holder.reshape(-1, n_items) >= 0, rng)
+            liking[rows] = lasting[local, catalogue.group[chosen]]
+            ticker.advance(rows.stop - rows.start)
+    return item, liking
+
+
+def _edges(catalogue: Catalogue, shelf: Places, mass: Floats) -> Floats:
+    """Upper ends of the items' shares, in shelf order; the shares of group ``g`` fill ``g`` to ``g + 1``."""
+    group = catalogue.group[shelf]
+    ends = np.cumsum(catalogue.weight[shelf])
+    before = (np.cumsum(mass) - mass)[group]
+    return np.asarray(group + np.clip((ends - before) / mass[group], 0, 1))
+
+
+def _steps(logits: Floats, mass: Floats) -> Floats:
+    """Upper ends of the groups' shares in each session; those of session ``s`` fill ``s`` to ``s + 1``."""
+    logits -= logits.max(axis=1, keepdims=True)
+    shares = np.cumsum(np.exp(logits, out=logits) * mass, axis=1)
+    shares /= shares[:, -1:]
+    shares += np.arange(len(shares))[:, None]
+    return shares.ravel()
+
+
+def _settle(
+    catalogue: Catalogue, lasting: Floats, local: Places, held: NDArray[np.bool_], rng: np.random.Generator
+) -> Places:
+    """Items for events that kept hitting held pairs: an exact draw without repeats (Gumbel top-k)."""
+    who, need = np.unique(local, return_counts=True)
+    score = lasting[who][:, catalogue.group] + np.log(catalogue.weight)
+    score -= np.log(rng.standard_exponential(score.shape))
+    score[held[who]] = -np.inf
+    ranked = np.argsort(-score, axis=1)
+    nth = np.arange(len(local)) - np.repeat(np.cumsum(need) - need, need)
+    return np.asarray(ranked[np.repeat(np.arange(len(who)), need), nth])

@@ -1,0 +1,40 @@
+"""What `veilrec tune` searches: for each model the range of each setting worth tuning.
+
+A range is a pair of numbers or a list of choices; ``log`` draws evenly in the exponent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from veilrec.core import check
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from ``low`` to ``high``; whole ones if both ends are.
+
+    >>> Range(1, 4).whole, Range(1e-4, 1e-1, log=True).whole
+    (True, False)
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        check(self.low < self.high, "low", f"below high, {self.high!r}", self.low)
+        check(not self.log or self.low > 0, "low", "above 0 where log is set", self.low)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds whole numbers only."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few values."""
+
+    values: tuple[Any, ...]
