@@ -12,7 +12,18 @@ import pytest
 import veilrec
 
 ROOT = Path(veilrec.__file__).parent
-ROOMS = ["core", "data", "metrics", "privacy", "models", "training", "systems", "experiments", "studio", "cli"]
+ROOMS = [
+    "core",
+    "data",
+    "metrics",
+    "privacy",
+    "models",
+    "training",
+    "systems",
+    "experiments",
+    "studio",
+    "cli",
+]
 MAY_IMPORT = {
     "core": set(),
     "data": {"core"},

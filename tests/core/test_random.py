@@ -19,7 +19,9 @@ def test_a_stream_is_a_function_of_seed_and_names(seed: int, purpose: list) -> N
 
 
 def test_names_do_not_run_together() -> None:
-    seeds = {stream_seed(1, *n) for n in [("a", "b"), ("ab",), ("a", "b", ""), (1,), ("1",), ("a", 1), ("a", "1")]}
+    seeds = {
+        stream_seed(1, *n) for n in [("a", "b"), ("ab",), ("a", "b", ""), (1,), ("1",), ("a", 1), ("a", "1")]
+    }
     assert len(seeds) == 7
 
 

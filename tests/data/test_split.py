@@ -333,3 +333,13 @@ def test_ml_100k_has_exactly_80_000_training_rows() -> None:
     data = Dataset.from_arrays(table[:, 0], table[:, 1], rating=table[:, 2], time=table[:, 3])
     split = vs.holdout(data, test=0.2, seed=1)
     assert (len(split.train), len(split.test)) == (80_000, 20_000)
+
+
+def test_carving_the_last_rows_keeps_the_order() -> None:
+    data = Dataset.from_arrays([1] * 10 + [2] * 5, [*range(10), *range(5)])
+    base = vs.predefined(data, np.isin(np.arange(15), [9, 14]))
+    carved = vs.carve_validation(base, 0.3, last=True)
+    assert carved.valid is not None
+    assert carved.valid.frame().rows() == [(1, 6), (1, 7), (1, 8), (2, 3)]
+    assert carved.train.frame()["item"].to_list() == [0, 1, 2, 3, 4, 5, 0, 1, 2]
+    assert carved.fingerprint != vs.carve_validation(base, 0.3).fingerprint

@@ -1,4 +1,4 @@
-"""Sparse matrices as sets: repeats, order and values do not matter, and the caller's matrix is not touched."""
+"""Sparse matrices as sets: repeats, order and values do not matter, the caller's matrix is not touched."""
 
 from __future__ import annotations
 

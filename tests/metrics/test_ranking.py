@@ -1,4 +1,4 @@
-"""Ranking metrics: worked values, a plain Python oracle, trec_eval and scikit-learn, properties, bad lists."""
+"""Ranking metrics: worked values, a plain oracle, trec_eval and scikit-learn, properties, bad lists."""
 
 from __future__ import annotations
 
@@ -240,5 +240,5 @@ def test_other_bad_arguments_are_refused() -> None:
         vm.recall(ranked, sp.csr_matrix(np.ones((2, 4))), 1)
     with pytest.raises(ValueError, match="ks must be one cut-off or more"):
         vm.ranking_metrics(ranked, sp.csr_matrix(np.ones((1, 4))), [])
-    with pytest.raises(ValueError, match="k must be a whole number of at least 1, got 1.5"):
+    with pytest.raises(ValueError, match=r"k must be a whole number of at least 1, got 1\.5"):
         vm.ranking_metrics(ranked, sp.csr_matrix(np.ones((1, 4))), [1.5])  # type: ignore[list-item]

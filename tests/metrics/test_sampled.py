@@ -40,12 +40,12 @@ def oracle(
 ) -> list[tuple[int, int, int]]:
     """(user, item, rank) by counting: 1 + the unrated items that score at least as much."""
     found = []
-    for user in range(len(scores)):
+    for user, row in enumerate(scores.tolist()):
         positives = set(held[user].indices.tolist())
-        unrated = set(range(scores.shape[1])) - positives - set(seen[user].indices.tolist())
+        unrated = set(range(len(row))) - positives - set(seen[user].indices.tolist())
         for item in sorted(positives):
-            rank = 1 + sum(scores[user, other] >= scores[user, item] for other in unrated)
-            found.append((user, item, int(rank)))
+            rank = 1 + sum(row[other] >= row[item] for other in unrated)
+            found.append((user, item, rank))
     return found
 
 
@@ -64,16 +64,16 @@ def test_one_positive_equals_the_oracle(case: Case) -> None:
 
 def test_one_positive_in_threads_equals_the_oracle() -> None:
     rng = np.random.default_rng(0)
-    scores = rng.standard_normal((70, 30_000)).astype(np.float32)
-    held = sp.random(70, 30_000, 0.0002, format="csr", random_state=1)
-    seen = sp.random(70, 30_000, 0.002, format="csr", random_state=2)
+    scores = rng.standard_normal((50, 25_000)).astype(np.float32)
+    held = sp.random(50, 25_000, 0.0002, format="csr", random_state=1)
+    seen = sp.random(50, 25_000, 0.002, format="csr", random_state=2)
     assert triples(one_positive_ranks(lambda codes: scores[codes], held, seen)) == oracle(scores, held, seen)
 
 
 @settings(max_examples=60, deadline=None)
 @given(cases)
 def test_sampling_all_unrated_items_equals_one_positive(case: Case) -> None:
-    """With as many negatives as there are, nothing is left to chance. Users are made equal in their unrated count."""
+    """With as many negatives as each user has unrated items, nothing is left to chance."""
     scores, held, _ = case
     held = sp.csr_matrix(np.pad(held.toarray(), ((0, 0), (0, 1)), constant_values=False))
     scores = np.pad(scores, ((0, 0), (0, 1)))
@@ -164,7 +164,7 @@ def test_nothing_held_out_gives_no_lists() -> None:
 
 def test_bad_input_is_refused() -> None:
     scores, held, seen = made(1, 6, 30, 10)
-    held[2, 3] = True
+    assert held[2].nnz > 0
 
     def broken(codes: NDArray[np.int64]) -> NDArray[np.float32]:
         block = scores[codes]

@@ -44,7 +44,9 @@ def test_product_and_its_gradient() -> None:
     vectors = torch.randn(70, 5, generator=torch.Generator().manual_seed(2), requires_grad=True)
     torch.testing.assert_close(propagate(vectors, graph), dense @ vectors)
     wanted = torch.autograd.grad((dense @ vectors).pow(2).sum(), vectors)[0]
-    torch.testing.assert_close(torch.autograd.grad(propagate(vectors, graph).pow(2).sum(), vectors)[0], wanted)
+    torch.testing.assert_close(
+        torch.autograd.grad(propagate(vectors, graph).pow(2).sum(), vectors)[0], wanted
+    )
 
 
 def test_gather_rows_and_its_gradient() -> None:
@@ -53,7 +55,9 @@ def test_gather_rows_and_its_gradient() -> None:
     dense = torch.from_numpy(weights.toarray())
     torch.testing.assert_close(gather_rows(weights, vectors), dense @ vectors)
     wanted = torch.autograd.grad((dense @ vectors).pow(2).sum(), vectors)[0]
-    torch.testing.assert_close(torch.autograd.grad(gather_rows(weights, vectors).pow(2).sum(), vectors)[0], wanted)
+    torch.testing.assert_close(
+        torch.autograd.grad(gather_rows(weights, vectors).pow(2).sum(), vectors)[0], wanted
+    )
 
 
 def test_isolated_nodes_stay_finite() -> None:

@@ -22,7 +22,9 @@ SMALL = {"epochs": 4, "embedding_size": 8, "rank": 8, "iterations": 3, "batch_us
 
 @cache
 def parts() -> vr.Split:
-    return vr.split.holdout(vr.synthetic(users=80, items=60, interactions=1600, seed=3), test=0.2, valid=0.1, seed=1)
+    return vr.split.holdout(
+        vr.synthetic(users=80, items=60, interactions=1600, seed=3), test=0.2, valid=0.1, seed=1
+    )
 
 
 def quick(word: str) -> Recommender:
@@ -56,7 +58,12 @@ def test_describes_itself(word: str) -> None:
 
 @every
 def test_an_unfitted_model_says_so(word: str) -> None:
-    for use in (lambda m: m.recommend(["u1"]), lambda m: m.guarantee, lambda m: m.scores(), lambda m: m.save("x")):
+    for use in (
+        lambda m: m.recommend(["u1"]),
+        lambda m: m.guarantee,
+        lambda m: m.scores(),
+        lambda m: m.save("x"),
+    ):
         with pytest.raises(NotFitted, match="is not fitted"):
             use(quick(word))
     assert not Path("x").exists()
@@ -162,7 +169,9 @@ def test_the_shareable_part_has_nothing_of_the_users(word: str, tmp_path: Path) 
         loaded.recommend(["u1"])
     if folds_in(word):
         items = model.items.take([3, 4]).to_list()
-        assert loaded.recommend(history={"new": items}, k=3).equals(model.recommend(history={"new": items}, k=3))
+        assert loaded.recommend(history={"new": items}, k=3).equals(
+            model.recommend(history={"new": items}, k=3)
+        )
 
 
 @every
@@ -243,7 +252,9 @@ def test_learns_something(word: str) -> None:
 def test_pandas_in_pandas_out(word: str) -> None:
     pd = pytest.importorskip("pandas")
     model = SYSTEMS[word]
-    frame = pd.DataFrame({"uid": ["a", "a", "b", "b", "c"], "sku": ["x", "y", "y", "z", "x"], "stars": [5, 3, 4, 2, 1]})
+    frame = pd.DataFrame(
+        {"uid": ["a", "a", "b", "b", "c"], "sku": ["x", "y", "y", "z", "x"], "stars": [5, 3, 4, 2, 1]}
+    )
     data = vr.read(frame, user="uid", item="sku", rating="stars")
     assert isinstance(data, Dataset)
     assert model.word == word

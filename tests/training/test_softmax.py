@@ -40,4 +40,6 @@ def test_equals_the_obvious_sum_and_its_gradient() -> None:
                 changed[place] += sign * 1e-2
                 pair = (changed, items.detach()) if tensor is users else (users.detach(), changed)
                 moved.append(slow_loss(*pair, weights.toarray(), [0, 2, 5], 0.7))
-            np.testing.assert_allclose(gradient[place].item(), (moved[0] - moved[1]) / 2e-2, rtol=2e-2, atol=1e-4)
+            np.testing.assert_allclose(
+                gradient[place].item(), (moved[0] - moved[1]) / 2e-2, rtol=2e-2, atol=1e-4
+            )

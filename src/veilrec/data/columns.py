@@ -180,15 +180,15 @@ def ratings(table: Table, series: pl.Series, declared: tuple[float, float] | Non
 def seconds(table: Table, series: pl.Series) -> NDArray[np.int64]:
     """A column of times as whole UTC seconds since 1970 (fractions are cut off).
 
-    Numbers: the largest magnitude decides for the whole column; below 1e11 they are seconds, below 1e14
-    milliseconds, below 1e17 microseconds, else nanoseconds. Text: ISO dates, or dates and times, in UTC
-    unless they carry an offset.
+    The first value decides whether they are numbers or text. Numbers: the largest magnitude decides for the
+    whole column; below 1e11 they are seconds, below 1e14 milliseconds, below 1e17 microseconds, else
+    nanoseconds. Text: ISO dates, or dates and times, in UTC unless they carry an offset.
     """
     if series.dtype == pl.Date:
         series = series.cast(pl.Datetime("us"))
     if series.dtype == pl.Datetime:
         found = series.dt.epoch("s")
-    elif series.dtype == pl.String and numbers(series.head(100)).null_count():
+    elif series.dtype == pl.String and numbers(series.head(1)).null_count():
         found = _iso_seconds(series)
     else:
         found = _unix_seconds(series)

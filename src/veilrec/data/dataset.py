@@ -123,7 +123,9 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if len(self.user) > 1 and bool((np.diff(self.user) < 0).any()):
-            raise ValueError("user must be sorted, got unsorted codes. Use Dataset.from_codes or from_arrays.")
+            raise ValueError(
+                "user must be sorted, got unsorted codes. Use Dataset.from_codes or from_arrays."
+            )
         for label in ("item", "rating", "time", "sensitive"):
             column = getattr(self, label)
             check(column is None or len(column) == len(self.user), label, "one per interaction", label)
@@ -191,7 +193,9 @@ class Dataset:
         user_codes, users = encode(pl.Series(np.asarray(user).tolist()))
         item_codes, items = encode(pl.Series(np.asarray(item).tolist()))
         optional = {"rating": rating, "time": time, "sensitive": sensitive}
-        columns = {label: None if column is None else np.asarray(column) for label, column in optional.items()}
+        columns = {
+            label: None if column is None else np.asarray(column) for label, column in optional.items()
+        }
         return cls.from_codes(user_codes, item_codes, users, items, **columns, **rest)
 
     # -- size ----------------------------------------------------------------------------------------
@@ -254,7 +258,9 @@ class Dataset:
         # the last row of each repeated pair: unique of the reversed array finds first = last
         kept, last = np.unique(cell[::-1], return_index=True)
         rows = len(cell) - 1 - last
-        entries = np.ones(len(kept), np.float32) if self.rating is None or values == "ones" else self.rating[rows]
+        entries = (
+            np.ones(len(kept), np.float32) if self.rating is None or values == "ones" else self.rating[rows]
+        )
         counts = np.bincount(kept // max(self.n_items, 1), minlength=self.n_users)
         index = np.int32 if len(kept) < 2**31 else np.int64
         pointers = np.concatenate([[0], np.cumsum(counts)]).astype(index)

@@ -11,22 +11,24 @@ from numpy.typing import NDArray
 
 from veilrec.core import DataError, DataWarning
 from veilrec.data.dataset import Dataset
-from veilrec.data.format_bytes import check_file, read_bytes
+from veilrec.data.format_bytes import check_file, decode, read_bytes
 from veilrec.data.ids import Ids
 from veilrec.data.order import stable_order
 
 
-def adjacency_lines(path: Path, label: str, encoding: str = "utf-8") -> pl.DataFrame:
-    """The file as columns line, user, item; a user without items gives one row with item null."""
+def adjacency_lines(path: Path, label: str, encoding: str = "utf-8") -> tuple[pl.Series, pl.DataFrame]:
+    """All users of the file, also those without items, and its pairs as columns line, user, item."""
     source = read_bytes(path, label, encoding)
-    text = (source if isinstance(source, bytes) else source.read_bytes()).decode("utf-8-sig")
+    raw = source if isinstance(source, bytes) else source.read_bytes()
+    text = decode(raw, "utf-8", label).removeprefix("\ufeff")
     lines = pl.Series("fields", text.split("\n")).str.extract_all(r"\S+")
     frame = pl.DataFrame({"line": np.arange(1, len(lines) + 1), "fields": lines})
     frame = frame.filter(pl.col("fields").list.len() > 0)
     if frame.height == 0:
         raise DataError("the file must hold lines 'user item item ...', got none.", file=label)
     fields = pl.col("fields")
-    return frame.select("line", user=fields.list.first(), item=fields.list.slice(1)).explode("item")
+    frame = frame.select("line", user=fields.list.first(), item=fields.list.slice(1))
+    return frame["user"], frame.filter(pl.col("item").list.len() > 0).explode("item")
 
 
 def read_lightgcn(
@@ -46,9 +48,8 @@ def read_lightgcn(
     (4, 3, [False, False, True, False])
     """
     parts = [adjacency_lines(check_file(path), str(path)) for path in (train, test)]
-    rows = pl.concat([part.with_columns(test=pl.lit(place == 1)) for place, part in enumerate(parts)])
-    users = Ids(rows["user"])
-    rows = rows.filter(pl.col("item").is_not_null())
+    users = Ids(pl.concat([everyone for everyone, _ in parts]))
+    rows = pl.concat([pairs.with_columns(test=pl.lit(place == 1)) for place, (_, pairs) in enumerate(parts)])
     if rows.height == 0:
         raise DataError("the file must name items, got lines with a user only.", file=train)
     items = Ids(rows["item"])

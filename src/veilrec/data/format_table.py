@@ -40,6 +40,13 @@ class Table:
                 )
             seen.add(name)
 
+    def rows(self, names: Sequence[str]) -> pl.DataFrame:
+        """These columns, of one row or more."""
+        frame = self.load(names)
+        if frame.height == 0:
+            raise self.error("the table must have a row or more, got none below its header.")
+        return frame
+
     def error(self, message: str, row: int | None = None) -> DataError:
         """A DataError that says where: file and line, or frame and row (counted from 0)."""
         if row is not None and self.line is not None:

@@ -32,7 +32,6 @@ _MOVIELENS = {
     "u.user": ("user", "age", "gender", "occupation", "zip"),
     "users.dat": ("user", "gender", "age", "occupation", "zip"),
 }
-_EVENTS = ("user", "item", "rating", "time")
 _MATLAB = {
     "interactions": ("rating", "ratings"),
     "links": ("trustnetwork", "trust"),
@@ -67,8 +66,8 @@ def open_table(
     if found == "mat":
         return _open_matlab(path, label, what)
     if found == "lightgcn":
-        rows = adjacency_lines(path, label, encoding).filter(pl.col("item").is_not_null())
-        return Table(label, ("user", "item"), rows.select, lambda row: int(rows["line"][row]))
+        _, pairs = adjacency_lines(path, label, encoding)
+        return Table(label, ("user", "item"), pairs.select, lambda row: int(pairs["line"][row]))
     plain = found in ("movielens", "recbole") or _bare(path).suffix == ".dat"
     if header is None and found in ("movielens", "recbole"):
         header = found == "recbole"
@@ -82,7 +81,7 @@ def open_table(
             file=label,
             line=1,
         )
-    return _movielens_names(table, _bare(path).name, what)
+    return _movielens_people(table, _bare(path).name) if what == "users" else table
 
 
 def find_format(path: Path) -> str:
@@ -146,9 +145,9 @@ def _whole_numbers(path: Path) -> bool:
     return len(fields) > 1 and all(field.strip().isdigit() for field in fields if field.strip())
 
 
-def _movielens_names(table: Table, name: str, what: str) -> Table:
-    """Names for the columns of MovieLens files, which have no header."""
-    known = _MOVIELENS.get(name, ()) if what == "users" else _EVENTS if what == "interactions" else ()
+def _movielens_people(table: Table, name: str) -> Table:
+    """Names for the columns of MovieLens user files, which have no header."""
+    known = _MOVIELENS.get(name, ())
     if table.named or len(known) != len(table.names):
         return table
     places = dict(zip(known, table.names))

@@ -92,9 +92,7 @@ def read(
         raise ValueError("duplicates must be 'last', 'first', 'error' or 'keep' without ratings, got 'mean'.")
 
     with bar(f"reading {table.label}", total=6) as ticker:
-        frame = table.load(list(roles.values()))
-        if frame.height == 0:
-            raise table.error("the table must have a row or more, got none below its header.")
+        frame = table.rows(list(roles.values()))
         series = {role: frame[column] for role, column in roles.items()}
         del frame  # each text column goes as soon as it is read
         ticker.advance(note="ids")

@@ -31,7 +31,9 @@ def read_users(
     for label, declared in (("numeric_ranges", numeric_ranges), ("categories", categories)):
         for name in declared:
             check(name in others, label, f"about the attributes {', '.join(others)}", name)
-    frame = table.load(table.names)
+    both = sorted(numeric_ranges.keys() & categories.keys())
+    check(not both, "a declared attribute", "given either a range or categories", both)
+    frame = table.rows(table.names)
     codes = users.codes(id_column(table, "user", frame[key]))
     rows = known_rows(table, frame[key], codes, unknown_users)
     order = stable_order(codes[rows])
@@ -62,7 +64,7 @@ def read_users(
 def read_links(table: Table, users: Ids, *, user: str | None, unknown_users: str) -> Links:
     """Directed links between known users, each once, sorted; self links are dropped with a warning."""
     source, target = _link_columns(table, user)
-    frame = table.load([source, target])
+    frame = table.rows([source, target])
     ends = [users.codes(id_column(table, "user", frame[name])) for name in (source, target)]
     known = np.ones(frame.height, np.bool_)
     for name, codes in zip((source, target), ends):

@@ -223,8 +223,12 @@ def predefined(data: Dataset, test_mask: ArrayLike, valid: float = 0.0, seed: in
     return carve_validation(split, valid, seed) if valid != 0 else split
 
 
-def carve_validation(split: Split, fraction: float = 0.1, seed: int = 0) -> Split:
-    """Move round(fraction * n) of each user's n training rows, at random, to a validation part.
+def carve_validation(split: Split, fraction: float = 0.1, seed: int = 0, *, last: bool = False) -> Split:
+    """Move round(fraction * n) of each user's n training rows to a validation part.
+
+    They are drawn at random, or are the ``last`` ones: by time or, without times, in the order given. Carve
+    the last rows when the test part follows the training part in time, as it does in Gowalla's given split:
+    a validation part should differ from training as the test part does.
 
     >>> data = Dataset.from_arrays([1] * 11, range(11))
     >>> carve_validation(predefined(data, data.item == 10), 0.1)
@@ -233,7 +237,9 @@ def carve_validation(split: Split, fraction: float = 0.1, seed: int = 0) -> Spli
     check_fraction("fraction", fraction)
     if split.valid is not None:
         raise DataError("the split must have no validation part yet, got one. Carve from a split without it.")
-    carved = _by_rank(split.train, _random_rank(split.train, seed, "validation"), 0.0, fraction)
+    rank = _rank_from_last(split.train) if last else _random_rank(split.train, seed, "validation")
+    carved = _by_rank(split.train, rank, 0.0, fraction)
+    how = {"last": True} if last else {"carve_seed": int(seed)}
     parts = split.parts.copy()
     parts[parts == _TRAIN] = carved
     _check_parts(split.train.name, parts, expect=True)
@@ -242,7 +248,7 @@ def carve_validation(split: Split, fraction: float = 0.1, seed: int = 0) -> Spli
         test=split.test,
         valid=split.train.take(carved == _VALID),
         method=split.method,
-        settings={**split.settings, "carved": fraction, "carve_seed": int(seed)},
+        settings={**split.settings, "carved": fraction, **how},
         source_fingerprint=split.source_fingerprint,
         parts=parts,
     )

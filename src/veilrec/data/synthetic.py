@@ -44,17 +44,17 @@ _OCCUPATIONS = {
     "retired": (3, 6, 0.5, 4),
     "salesman": (1.5, 3, 2, 1),
     "scientist": (3.5, 3, 2, 4),
-    "student": (30, 0.5, 0.7, 1),
+    "student": (33, 0.5, 0.7, 1),
     "technician": (3, 2, 2, 8),
     "writer": (5, 3, 2, 0.8),
 }
 
 _TASTE_SIZE = 8
-_OWN_TASTE, _GENDER_TASTE, _AGE_TASTE, _OCCUPATION_TASTE = 0.7, 0.4, 0.75, 0.28
+_OWN_TASTE, _GENDER_TASTE, _AGE_TASTE, _OCCUPATION_TASTE = 0.7, 0.42, 0.75, 0.28
 _SLOW_DRIFT, _SESSION_DRIFT, _SESSION_LENGTH = 0.9, 1.0, 8
 _ACTIVITY_POWER, _ACTIVITY_FLOOR, _ACTIVITY_CAP = 1.3, 0.19, 0.45  # floor: of the mean; cap: of the items
 _RATING_SHARES = (0.061, 0.114, 0.271, 0.342, 0.212)
-_USER_BIAS, _ITEM_BIAS, _LIKING, _RATING_NOISE, _QUALITY_OF_FAME = 0.4, 0.68, 0.33, 0.82, 0.8
+_USER_BIAS, _ITEM_BIAS, _LIKING, _RATING_NOISE, _QUALITY_OF_FAME = 0.4, 0.72, 0.35, 0.81, 0.8
 _FIRST_SECOND, _YEAR, _PAUSE = 1_704_067_200, 366 * 86_400, 40  # 2024, UTC; seconds between two events
 _CANDIDATES, _RETURNED, _LINK_BLOCK = 24, 0.4, 50_000
 
@@ -143,7 +143,8 @@ def _people(users: int, rng: np.random.Generator) -> dict[str, Categorical]:
 
 def _tastes(people: dict[str, Categorical], strength: float, rng: np.random.Generator) -> Floats:
     """Users x taste: what gender, age (neighbouring groups are alike) and occupation give, and their own."""
-    vectors = rng.standard_normal((3 + len(_OCCUPATIONS), _TASTE_SIZE))
+    axes = np.linalg.qr(rng.standard_normal((_TASTE_SIZE, _TASTE_SIZE)))[0]  # gender and age do not mix
+    vectors = np.concatenate([axes[:3], rng.standard_normal((len(_OCCUPATIONS), _TASTE_SIZE))])
     vectors *= np.sqrt(_TASTE_SIZE / (vectors**2).sum(axis=1, keepdims=True))  # the same length for any seed
     angle = np.pi * people["age"].codes[:, None] / (len(_AGE_GROUPS) - 1)
     shared = _GENDER_TASTE * (people["gender"].codes[:, None] - 0.5) * vectors[0]
@@ -179,7 +180,12 @@ def _openings(first: Places, rng: np.random.Generator) -> Places:
 
 
 def _moods(
-    owner: NDArray[np.int32], opens: Places, first: Places, taste: Floats, drift: float, rng: np.random.Generator
+    owner: NDArray[np.int32],
+    opens: Places,
+    first: Places,
+    taste: Floats,
+    drift: float,
+    rng: np.random.Generator,
 ) -> Floats:
     """Sessions x taste: the lasting taste, a turn from one direction over another to its opposite, a jump."""
     angle = np.pi * ((opens - first[owner]) / np.diff(first)[owner])[:, None]

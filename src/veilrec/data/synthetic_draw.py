@@ -7,6 +7,7 @@ repeated pairs draw again, and the few events still open after many rounds are s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +48,42 @@ class Catalogue:
         weight = np.exp(fame) * (1 - rng.random(items)) ** _FORGOTTEN
         return cls(weight, group, centre * (_GROUP_SPREAD / np.sqrt(taste_size)))
 
+    @cached_property
+    def shelf(self) -> Places:
+        """The items in the order of their groups."""
+        return np.argsort(self.group, kind="stable")
+
+    @cached_property
+    def mass(self) -> Floats:
+        """The summed popularity of each group."""
+        return np.asarray(np.bincount(self.group, self.weight, minlength=len(self.centre)), dtype=np.float64)
+
+    @cached_property
+    def item_shares(self) -> Floats:
+        """Upper ends of the items' shares, in shelf order; those of group ``g`` fill ``g`` to ``g + 1``."""
+        group = self.group[self.shelf]
+        before = (np.cumsum(self.mass) - self.mass)[group]
+        shares = (np.cumsum(self.weight[self.shelf]) - before) / self.mass[group]
+        return np.asarray(group + np.clip(shares, 0, 1))
+
+    def group_shares(self, moods: Floats) -> Floats:
+        """Upper ends of the groups' shares, flat; those of session ``s`` fill ``s`` to ``s + 1``."""
+        pull = moods @ self.centre.T
+        pull -= pull.max(axis=1, keepdims=True)
+        shares = np.cumsum(np.exp(pull, out=pull) * self.mass, axis=1)
+        shares /= shares[:, -1:]
+        shares += np.arange(len(shares))[:, None]
+        return shares.ravel()
+
 
 def draw_items(
-    catalogue: Catalogue, first: Places, session: NDArray[np.int32], moods: Floats, taste: Floats, *, seed: int
+    catalogue: Catalogue,
+    first: Places,
+    session: NDArray[np.int32],
+    moods: Floats,
+    taste: Floats,
+    *,
+    seed: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The item of each event and how much its user likes the item's group.
 
@@ -63,78 +97,77 @@ def draw_items(
     >>> sorted(item.tolist())
     [0, 1, 2, 3, 4, 5]
     """
-    n_users, n_items, n_groups, n_events = len(taste), len(catalogue.weight), len(catalogue.centre), len(session)
-    shelf = np.argsort(catalogue.group, kind="stable")
-    mass = np.bincount(catalogue.group, catalogue.weight, minlength=n_groups)
-    edges = _edges(catalogue, shelf, mass)
+    n_users, n_items, n_events = len(taste), len(catalogue.weight), len(session)
     item = np.full(n_events, -1, dtype=np.int32)
     liking = np.empty(n_events, dtype=np.float32)
     rng = stream(seed, "synthetic", "discoveries")
     item[rng.choice(n_events, n_items, replace=False)] = rng.permutation(n_items)  # each item is met once
 
-    cells = max(n_items, n_groups * len(moods) // n_users)  # per user, the larger of two tables
+    cells = max(n_items, len(catalogue.centre) * len(moods) // n_users)  # per user, the larger of two tables
     step = max(1, min(_BLOCK_USERS, _BLOCK_CELLS // cells))
     with bar("drawing events", n_events) as ticker:
         for start in range(0, n_users, step):
             stop = min(start + step, n_users)
             rows = slice(int(first[start]), int(first[stop]))
-            rng = stream(seed, "synthetic", "draw", start // step)
-            counts = np.diff(first[start : stop + 1])
-            local = np.repeat(np.arange(stop - start), counts)
-            lead = int(session[rows][0])
-            visit = session[rows].astype(np.int64) - lead
+            opening, closing = int(session[rows.start]), int(session[rows.stop - 1])
+            local = np.repeat(np.arange(stop - start), np.diff(first[start : stop + 1]))
             lasting = taste[start:stop] @ catalogue.centre.T
-            steps = _steps(moods[lead : lead + int(visit[-1]) + 1] @ catalogue.centre.T, mass)
-            chosen = item[rows]
-            holder = np.full((stop - start) * n_items, -1, dtype=np.int32)  # the event that holds each pair
-            known = np.flatnonzero(chosen >= 0)
-            holder[local[known] * n_items + chosen[known]] = known
-            left = np.flatnonzero(chosen < 0)
-            for _ in range(_ROUNDS):
-                if len(left) == 0:
-                    break
-                place = np.searchsorted(steps, visit[left] + rng.random(len(left)), side="right")
-                group = np.minimum(place - visit[left] * n_groups, n_groups - 1)
-                place = np.searchsorted(edges, group + rng.random(len(left)), side="right")
-                drawn = shelf[np.minimum(place, n_items - 1)]
-                cell = local[left] * n_items + drawn
-                free = holder[cell] < 0
-                holder[cell[free][::-1]] = left[free][::-1]  # the last write stays: the earliest event
-                won = holder[cell] == left
-                chosen[left[won]] = drawn[won]
-                left = left[~won]
-            if len(left):
-                chosen[left] = _settle(catalogue, lasting, local[left], holder.reshape(-1, n_items) >= 0, rng)
-            liking[rows] = lasting[local, catalogue.group[chosen]]
+            rng = stream(seed, "synthetic", "draw", start // step)
+            _fill(
+                item[rows],
+                local,
+                session[rows] - opening,
+                moods[opening : closing + 1],
+                lasting,
+                catalogue,
+                rng,
+            )
+            liking[rows] = lasting[local, catalogue.group[item[rows]]]
             ticker.advance(rows.stop - rows.start)
     return item, liking
 
 
-def _edges(catalogue: Catalogue, shelf: Places, mass: Floats) -> Floats:
-    """Upper ends of the items' shares, in shelf order; the shares of group ``g`` fill ``g`` to ``g + 1``."""
-    group = catalogue.group[shelf]
-    ends = np.cumsum(catalogue.weight[shelf])
-    before = (np.cumsum(mass) - mass)[group]
-    return np.asarray(group + np.clip((ends - before) / mass[group], 0, 1))
-
-
-def _steps(logits: Floats, mass: Floats) -> Floats:
-    """Upper ends of the groups' shares in each session; those of session ``s`` fill ``s`` to ``s + 1``."""
-    logits -= logits.max(axis=1, keepdims=True)
-    shares = np.cumsum(np.exp(logits, out=logits) * mass, axis=1)
-    shares /= shares[:, -1:]
-    shares += np.arange(len(shares))[:, None]
-    return shares.ravel()
+def _fill(
+    item: NDArray[np.int32],
+    user: Places,
+    session: NDArray[np.int32],
+    moods: Floats,
+    lasting: Floats,
+    catalogue: Catalogue,
+    rng: np.random.Generator,
+) -> None:
+    """Draw the items that are still -1, in place: a group by the session's mood, an item by popularity."""
+    n_items, n_groups = len(catalogue.weight), len(catalogue.centre)
+    shares = catalogue.group_shares(moods)
+    holder = np.full(len(lasting) * n_items, -1, dtype=np.int32)  # the event that holds each pair
+    known, left = np.flatnonzero(item >= 0), np.flatnonzero(item < 0)
+    holder[user[known] * n_items + item[known]] = known
+    for _ in range(_ROUNDS):
+        if len(left) == 0:
+            return
+        visit = session[left].astype(np.int64)
+        place = np.searchsorted(shares, visit + rng.random(len(left)), side="right")
+        group = np.minimum(place - visit * n_groups, n_groups - 1)
+        place = np.searchsorted(catalogue.item_shares, group + rng.random(len(left)), side="right")
+        drawn = catalogue.shelf[np.minimum(place, n_items - 1)]
+        pair = user[left] * n_items + drawn
+        free = holder[pair] < 0
+        holder[pair[free][::-1]] = left[free][::-1]  # of equal pairs the last write stays: the earliest event
+        won = holder[pair] == left
+        item[left[won]] = drawn[won]
+        left = left[~won]
+    if len(left):
+        item[left] = _settle(user[left], holder.reshape(-1, n_items) >= 0, lasting, catalogue, rng)
 
 
 def _settle(
-    catalogue: Catalogue, lasting: Floats, local: Places, held: NDArray[np.bool_], rng: np.random.Generator
+    user: Places, held: NDArray[np.bool_], lasting: Floats, catalogue: Catalogue, rng: np.random.Generator
 ) -> Places:
     """Items for events that kept hitting held pairs: an exact draw without repeats (Gumbel top-k)."""
-    who, need = np.unique(local, return_counts=True)
+    who, need = np.unique(user, return_counts=True)
     score = lasting[who][:, catalogue.group] + np.log(catalogue.weight)
     score -= np.log(rng.standard_exponential(score.shape))
     score[held[who]] = -np.inf
     ranked = np.argsort(-score, axis=1)
-    nth = np.arange(len(local)) - np.repeat(np.cumsum(need) - need, need)
+    nth = np.arange(len(user)) - np.repeat(np.cumsum(need) - need, need)
     return np.asarray(ranked[np.repeat(np.arange(len(who)), need), nth])

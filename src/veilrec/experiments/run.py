@@ -54,9 +54,13 @@ class Run:
     spec: Experiment
     model: Recommender
 
-    def parts(self, data: DataSpec | None = None) -> tuple[Dataset, Split]:
-        """The data and the split the model was fitted on, made again and checked by fingerprint."""
-        source = data or self.spec.data
+    def parts(self, data: str | None = None, data_dir: str | None = None) -> tuple[Dataset, Split]:
+        """The data and the split the model was fitted on, made again and checked by fingerprint.
+
+        ``data`` and ``data_dir`` say where the data is now, if it has moved.
+        """
+        moved = {"source": data, "dir": data_dir}
+        source = dataclasses.replace(self.spec.data, **{n: place for n, place in moved.items() if place})
         loaded = load_data(source)
         split = make_split(self.spec.split, loaded, self.spec.seed, source)
         about = _read_json(self.folder / "run.json")
@@ -165,12 +169,13 @@ def evaluate_run(
     k: tuple[int, ...] | None = None,
     protocol: str | None = None,
     part: str = "test",
-    data: DataSpec | None = None,
+    data: str | None = None,
+    data_dir: str | None = None,
     progress: bool = True,
 ) -> Evaluation:
     """Judge a finished run again, on its own split; None takes what the run was fitted with."""
     run = open_run(path)
-    _, split = run.parts(data)
+    _, split = run.parts(data, data_dir)
     lengths = run.spec.evaluate.k if k is None else k
     way = protocol or run.spec.evaluate.protocol
     return evaluate(run.model, split, lengths, part=part, protocol=way, progress=progress)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import Any
 
-from veilrec.core import DataError
-from veilrec.data import Dataset, Split, available, filters, load, predefined_split, read, synthetic
+from veilrec.core import DataError, check
+from veilrec.data import Dataset, Split, filters, synthetic
 from veilrec.data import split as splits
+from veilrec.data.named import SETS, available, imported_dir, load, predefined_split
+from veilrec.data.read import read
+from veilrec.data.store import save_dataset
 from veilrec.experiments.config import DataSpec, SplitSpec
 from veilrec.experiments.values import nearest
 
@@ -27,6 +32,30 @@ def load_data(spec: DataSpec) -> Dataset:
     if spec.k_core is not None:
         data = filters.k_core(data, spec.k_core, spec.k_core)
     return data
+
+
+def import_data(
+    file: str | Path, name: str | None = None, *, overwrite: bool = False, **reading: Any
+) -> Dataset:
+    """Read a user's own tables and keep them under ``name``, so that :func:`veilrec.load` finds them.
+
+    ``reading`` are arguments of :func:`veilrec.read`. A name that is taken is refused unless ``overwrite``.
+    """
+    if name is not None:
+        _check_name(name, overwrite)
+    data = read(file, name=name, **reading)
+    _check_name(data.name, overwrite)
+    save_dataset(data, imported_dir() / data.name)
+    return data
+
+
+def _check_name(name: str, overwrite: bool) -> None:
+    good = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) is not None
+    check(good, "name", "letters, digits, dots, dashes and underscores", name, "Give another with --name.")
+    taken = name == SYNTHETIC or name in SETS
+    check(not taken, "name", "new, and not that of a known data set", name, "Give another with --name.")
+    there = (imported_dir() / name).exists() and not overwrite
+    check(not there, "name", "new", name, "Give another with --name, or replace it with --overwrite.")
 
 
 def make_split(spec: SplitSpec, data: Dataset, seed: int, source: DataSpec | None = None) -> Split:

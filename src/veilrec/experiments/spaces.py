@@ -38,3 +38,25 @@ class Choice:
     """One of a few values."""
 
     values: tuple[Any, ...]
+
+
+_GRAPH: Mapping[str, Range | Choice] = {
+    "embedding_size": Choice((32, 64, 128)),
+    "layers": Range(1, 4),
+    "temperature": Range(0.05, 0.4, log=True),
+    "learning_rate": Range(1e-3, 5e-2, log=True),
+    "weight_decay": Range(1e-8, 1e-4, log=True),
+    "user_power": Range(0.0, 1.0),
+}
+
+SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
+    "neumf": {
+        "embedding_size": Choice((8, 16, 32, 64)),
+        "negatives": Range(1, 8),
+        "learning_rate": Range(3e-4, 1e-2, log=True),
+        "weight_decay": Range(1e-8, 1e-4, log=True),
+    },
+    "ngcf": _GRAPH,
+    "lightgcn": _GRAPH,
+}
+"""What is searched for each model; popularity has nothing to tune."""

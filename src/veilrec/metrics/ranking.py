@@ -133,8 +133,8 @@ def check_lists(ranked: NDArray[np.int32], n_items: int, k: int) -> None:
 
 
 def _first(ranked: NDArray[np.int32], bad: NDArray[np.bool_]) -> dict[str, object]:
-    row = int(np.argmax(bad))
-    return {"row": row, "items": ranked[row].tolist()} if bad.any() else {}
+    rows = np.flatnonzero(bad)
+    return {"row": int(rows[0]), "items": ranked[rows[0]].tolist()} if rows.size else {}
 
 
 def _hits(ranked: NDArray[np.int32], relevant: sp.csr_matrix) -> tuple[Values, NDArray[np.int64]]:

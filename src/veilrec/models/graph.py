@@ -14,7 +14,9 @@ class LightGCNBackbone(nn.Module):
     e^(l+1) = A e^(l); the final vector is the mean of e^(0), ..., e^(L).
     """
 
-    def __init__(self, graph: Adjacency, embedding_size: int, layers: int, generator: torch.Generator) -> None:
+    def __init__(
+        self, graph: Adjacency, embedding_size: int, layers: int, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.graph, self.layers = graph, layers
         start = torch.empty(sum(graph.shape), embedding_size).normal_(0, 0.1, generator=generator)
@@ -29,8 +31,8 @@ class LightGCNBackbone(nn.Module):
 class NGCFBackbone(nn.Module):
     """NGCF (Wang et al., SIGIR 2019), equation 7: weights and interaction terms in every layer.
 
-    e^(l+1) = LeakyReLU((A + I) e^(l) W1 + b1 + (A e^(l) * e^(l)) W2 + b2); message dropout, then L2-normalised; the final
-    vector is the concatenation of all layers.
+    e^(l+1) = LeakyReLU((A + I) e^(l) W1 + b1 + (A e^(l) * e^(l)) W2 + b2); message dropout, then
+    L2-normalised; the final vector is the concatenation of all layers.
     """
 
     def __init__(
@@ -47,13 +49,17 @@ class NGCFBackbone(nn.Module):
 
         def xavier(rows: int, columns: int) -> nn.Parameter:
             bound = (6 / (rows + columns)) ** 0.5
-            return nn.Parameter(torch.empty(rows, columns).uniform_(-bound, bound, generator=generator).to(device))
+            return nn.Parameter(
+                torch.empty(rows, columns).uniform_(-bound, bound, generator=generator).to(device)
+            )
 
         start = torch.empty(sum(graph.shape), embedding_size).normal_(0, 0.1, generator=generator)
         self.embedding = nn.Parameter(start.to(device))  # [users + items, embedding_size]
         self.sum_weight = nn.ParameterList(xavier(embedding_size, embedding_size) for _ in range(layers))
         self.product_weight = nn.ParameterList(xavier(embedding_size, embedding_size) for _ in range(layers))
-        self.sum_bias = nn.ParameterList(nn.Parameter(torch.zeros(embedding_size, device=device)) for _ in range(layers))
+        self.sum_bias = nn.ParameterList(
+            nn.Parameter(torch.zeros(embedding_size, device=device)) for _ in range(layers)
+        )
         self.product_bias = nn.ParameterList(
             nn.Parameter(torch.zeros(embedding_size, device=device)) for _ in range(layers)
         )

@@ -1,6 +1,8 @@
-"""NeuMF (He et al., WWW 2017): a generalised matrix factorisation beside a small network, fused by one layer."""
+"""NeuMF (He et al., WWW 2017): matrix factorisation beside a small network, fused at the end."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -10,8 +12,8 @@ from torch import Tensor, nn
 class NeuMFBackbone(nn.Module):
     """logit_ui = h . [p_u * q_i ; MLP(p'_u, q'_i)].
 
-    The first layer of the network acts on a concatenation, so it is the sum of a user part and an item part; both are
-    computed once per user and item, and only the rest once per pair.
+    The first layer of the network acts on a concatenation, so it is the sum of a user part and an item
+    part; both are computed once per user and item, and only the rest once per pair.
     """
 
     def __init__(
@@ -28,9 +30,7 @@ class NeuMFBackbone(nn.Module):
         self.item_mlp = normal(items, embedding_size, 0.05)
         self.item_bias = nn.Parameter(torch.zeros(items))
         sizes = (2 * embedding_size, *hidden)
-        self.weight = nn.ParameterList(
-            normal(a, b, (2 / a) ** 0.5) for a, b in zip(sizes[:-1], sizes[1:], strict=True)
-        )
+        self.weight = nn.ParameterList(normal(a, b, (2 / a) ** 0.5) for a, b in pairwise(sizes))
         self.bias = nn.ParameterList(nn.Parameter(torch.zeros(b)) for b in hidden)
         self.head_gmf = nn.Parameter(torch.ones(embedding_size))
         self.head_mlp = normal(hidden[-1], 1, (1 / hidden[-1]) ** 0.5)
@@ -38,7 +38,9 @@ class NeuMFBackbone(nn.Module):
     def forward(self, users: Tensor, items: Tensor) -> Tensor:
         """Logits [users, items] of every given user with every item of that user: items is [users, c]."""
         d = self.user_mlp.shape[1]
-        own = F.embedding(users, self.user_gmf) * self.head_gmf  # [u, d]; embedding has a deterministic gradient
+        own = (
+            F.embedding(users, self.user_gmf) * self.head_gmf
+        )  # [u, d]; embedding has a deterministic gradient
         gmf = own.unsqueeze(1) @ F.embedding(items, self.item_gmf).transpose(1, 2)  # [u, 1, c]
         from_user = F.embedding(users, self.user_mlp) @ self.weight[0][:d]  # [u, h]
         from_item = F.embedding(items, self.item_mlp) @ self.weight[0][d:]  # [u, c, h]

@@ -1,7 +1,8 @@
 """The sparse product that graph models live on: the symmetrically normalised user-item graph times vectors.
 
-A = D^-1/2 [[0, R], [R^T, 0]] D^-1/2 is symmetric, so the gradient of A X is A times the incoming gradient, and the
-gradient of any polynomial in A is the same polynomial. Both are computed without a graph of intermediate layers.
+A = D^-1/2 [[0, R], [R^T, 0]] D^-1/2 is symmetric, so the gradient of A X is A times the incoming gradient,
+and the gradient of any polynomial in A is the same polynomial. Both are computed without a graph of
+intermediate layers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """LightGCN (He et al., SIGIR 2020): embeddings smoothed over the user-item graph, and nothing else.
 
-Graph, layers, mean over layers and size are the paper's. One deviation: a softmax over shared negatives instead of BPR with one
-negative per positive (``training/softmax.py``), which reaches the published accuracy in minutes on two cores.
+Graph, layers, mean over layers and size are the paper's. One deviation: a softmax over shared negatives
+instead of BPR with one negative per positive (``training/softmax.py``), which reaches the published
+accuracy in minutes on two cores.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class LightGCN(GraphRecommender):
         return LightGCNBackbone(graph, self.embedding_size, self.layers, generator)
 
     def _finish(self, backbone: nn.Module, graph: Adjacency) -> None:
-        """Keep Q_i = d_i^-1/2 (e_i^(0) + ... + e_i^(layers-1)): a new user is the sum of Q over their items."""
+        """Keep Q_i = d_i^-1/2 (e_i^(0) + ... + e_i^(layers-1)), whose sum over items is a new user."""
         with torch.no_grad():
             vectors = backbone.get_parameter("embedding").detach()
             total = vectors.clone()
@@ -49,6 +50,6 @@ class LightGCN(GraphRecommender):
         self.shared["fold_in"] = table.astype(np.float32)
 
     def _score_histories(self, histories: sp.csr_matrix) -> Array:
-        """A new user has no embedding of their own; only the part of the mean that comes from their items is left."""
+        """A new user has no embedding of their own; the part of the mean from their items is left."""
         users = unit_rows(histories @ self.shared["fold_in"])
         return np.asarray(users @ self.shared["item_vectors"].T, dtype=np.float32)

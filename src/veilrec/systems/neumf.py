@@ -1,4 +1,4 @@
-"""NeuMF (He et al., WWW 2017): matrix factorisation and a small network side by side, trained on clicks and non-clicks.
+"""NeuMF (He et al., WWW 2017): matrix factorisation and a small network, trained on clicks and non-clicks.
 
 Deviations from the paper: both halves are trained together from the start (no pre-training), item bias added.
 """

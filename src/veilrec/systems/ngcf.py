@@ -1,6 +1,7 @@
 """NGCF (Wang et al., SIGIR 2019): graph convolution with weights and interaction terms in every layer.
 
-Deviations from the paper: trained by the softmax of ``training/softmax.py`` instead of BPR; message dropout only.
+Deviations from the paper: trained by the softmax of ``training/softmax.py`` instead of BPR; message dropout
+only.
 """
 
 from __future__ import annotations

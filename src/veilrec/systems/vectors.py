@@ -26,7 +26,7 @@ def unit_rows(vectors: Array) -> Array:
 
 @dataclass(eq=False)
 class VectorRecommender(Recommender, ABC):
-    """Scores p_u . q_i from ``private["user_vectors"]`` and ``shared["item_vectors"]``; similarity is the cosine."""
+    """Scores p_u . q_i of ``private["user_vectors"]`` and ``shared["item_vectors"]``; cosine likeness."""
 
     def _score(self, users: Array) -> Array:
         rows = torch.from_numpy(self.private["user_vectors"][users])
@@ -39,10 +39,11 @@ class VectorRecommender(Recommender, ABC):
 
 @dataclass(eq=False)
 class GraphRecommender(VectorRecommender, ABC):
-    """A graph backbone trained by the softmax over shared negatives (``training/softmax.py``), scored by the cosine.
+    """A graph backbone trained by the softmax over shared negatives (``training/softmax.py``).
 
-    ``epochs`` is the length of the schedule; with validation data the best epoch is kept and the run stops after
-    ``patience`` validations without a better one. ``negatives`` items are shared by each batch of ``batch_users`` users.
+    ``epochs`` is the length of the schedule; with validation data the best epoch is kept and the run stops
+    after ``patience`` validations without a better one. ``negatives`` items are shared by each batch of
+    ``batch_users`` users.
     """
 
     embedding_size: int = 64
@@ -58,7 +59,15 @@ class GraphRecommender(VectorRecommender, ABC):
     validate_every: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("embedding_size", "layers", "epochs", "batch_users", "negatives", "patience", "validate_every"):
+        for name in (
+            "embedding_size",
+            "layers",
+            "epochs",
+            "batch_users",
+            "negatives",
+            "patience",
+            "validate_every",
+        ):
             check_count(name, getattr(self, name))
         check_positive("temperature", self.temperature)
         check_positive("learning_rate", self.learning_rate)

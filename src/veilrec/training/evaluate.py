@@ -1,7 +1,7 @@
 """How good are the lists? One function for every model, and the score that early stopping uses.
 
-The users of a table are those with something held out. What is masked is what the model could know: the training part,
-and, when the test part is judged, the validation part too.
+The users of a table are those with something held out. What is masked is what the model could know: the
+training part, and, when the test part is judged, the validation part too.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ PROTOCOLS = ("full", "one-positive", "sampled")
 class Evaluation:
     """The result of :func:`evaluate`: a value per user and metric, and figures of the whole.
 
-    ``per_user["recall@20"][n]`` belongs to the user code ``users[n]``. Under "one-positive" and "sampled" every held-out
-    interaction is a list of its own; a user's value is the mean over their lists, and the metric's name carries the
-    protocol. "popularity@k" is the mean training count of the listed items. ``overall`` has the coverage and, for
-    models that predict ratings, MAE and RMSE.
+    ``per_user["recall@20"][n]`` belongs to the user code ``users[n]``. Under "one-positive" and "sampled"
+    every held-out interaction is a list of its own; a user's value is the mean over their lists, and the
+    metric's name carries the protocol. "popularity@k" is the mean training count of the listed items.
+    ``overall`` has the coverage and, for models that predict ratings, MAE and RMSE.
     """
 
     protocol: str
@@ -90,9 +90,9 @@ def evaluate(
 ) -> Evaluation:
     """Judge ``model`` on the held-out ``part`` ("test" or "valid") of ``split``.
 
-    ``protocol``: "full" ranks all items not seen (the default, and the one to quote); "one-positive" ranks each held-out item
-    alone against all items the user never touched; "sampled" ranks it against 99 of them, drawn by ``seed`` (never to
-    be compared with the others).
+    ``protocol``: "full" ranks all items not seen (the default, and the one to quote); "one-positive" ranks
+    each held-out item alone against all items the user never touched; "sampled" ranks it against 99 of
+    them, drawn by ``seed`` (never to be compared with the others).
 
     >>> import veilrec as vr
     >>> parts = vr.split.holdout(vr.synthetic(users=60, items=40, interactions=900), test=0.2, seed=1)
@@ -107,7 +107,9 @@ def evaluate(
     check_choice("protocol", protocol, PROTOCOLS)
     held = split.test if part == "test" else split.valid
     if held is None or len(held) == 0:
-        raise DataError(f"the split must have a {part} part to evaluate on, got none. Split with {part}=0.1, say.")
+        raise DataError(
+            f"the split must have a {part} part to evaluate on, got none. Split with {part}=0.1, say."
+        )
     same = model.users == held.users and model.items == held.items
     check(same, "split", "of the data the model was fitted on", held.name, "Split the same data again.")
     began = time.perf_counter()

@@ -1,7 +1,8 @@
 """Models on disk: safetensors and JSON, never pickle; a folder, or a zip of the same members (``.veil``).
 
-``model.json`` (class, settings, versions, facts), ``ids.json`` (the items), ``model.safetensors`` (shareable
-arrays), ``privacy.json`` (the statement), ``private/`` (the owner's part: histories, users and their vectors).
+``model.json`` (class, settings, versions, facts), ``ids.json`` (the items), ``model.safetensors``
+(shareable arrays), ``privacy.json`` (the statement), ``private/`` (the owner's part: histories, users and
+their vectors).
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def save_model(model: Recommender, path: str | Path, *, part: str = "whole") -> 
     if path.suffix == ".veil":
         with tempfile.TemporaryDirectory() as folder:
             _write(model, Path(folder), part)
-            with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+            with (
+                atomic_path(path) as temporary,
+                zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
+            ):
                 for member in (*_MEMBERS, *_PRIVATE):
                     if (Path(folder) / member).exists():
                         archive.write(Path(folder) / member, member)
@@ -102,7 +106,9 @@ def _read(folder: Path, shown: Path, classes: Mapping[str, type[Recommender]]) -
     about = _load(folder / "model.json", shown)
     if about.get("format") != _FORMAT:
         found = about.get("format")
-        raise DataError(f"model format must be {_FORMAT}, got {found!r}. Use the version that wrote it.", file=shown)
+        raise DataError(
+            f"model format must be {_FORMAT}, got {found!r}. Use the version that wrote it.", file=shown
+        )
     if about["model"] not in classes:
         raise DataError(f"model must be one veilrec knows, got {about['model']!r}.", file=shown)
     model = classes[about["model"]](**about["settings"])
@@ -147,6 +153,8 @@ def _load(path: Path, shown: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise DataError(f"the model must have {path.name}, and it is missing. Save it again.", file=shown) from error
+        raise DataError(
+            f"the model must have {path.name}, and it is missing. Save it again.", file=shown
+        ) from error
     except json.JSONDecodeError as error:
         raise DataError(f"{path.name} cannot be read ({error}). Save it again.", file=shown) from error

@@ -1,8 +1,8 @@
 """The loop over epochs: validation, early stopping, checkpoints and resume, once for all iterative models.
 
-A model hands over its *state*, a dictionary of arrays or tensors that its ``step`` changes in place (parameters,
-optimiser moments, whatever decides the next epoch), and draws the randomness of epoch ``e`` from
-``stream(seed, ..., e)``. Then a run that was stopped and resumed ends in the same bits as one that was not.
+A model hands over its *state*, a dictionary of arrays or tensors that its ``step`` changes in place
+(parameters, optimiser moments, whatever decides the next epoch), and draws the randomness of epoch ``e``
+from ``stream(seed, ..., e)``. Then a run that was stopped and resumed ends in the bits of one that was not.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def run_epochs(
 ) -> Progress:
     """Run ``step(epoch)`` for epochs 0, 1, ... and leave ``state`` at the best epoch.
 
-    ``step`` returns the mean loss. With ``validate`` (higher is better) the loop stops after ``patience`` validations
-    without a new best, and the arrays named in ``keep`` (default: all) are put back to those of the best epoch;
-    without it, it runs all ``epochs``. ``word`` and ``settings`` say whose checkpoint it is.
+    ``step`` returns the mean loss. With ``validate`` (higher is better) the loop stops after ``patience``
+    validations without a new best, and the arrays named in ``keep`` (default: all) are put back to those of
+    the best epoch; without it, it runs all ``epochs``. ``word`` and ``settings`` say whose checkpoint it is.
     """
     check_count("epochs", epochs)
     check_count("validate_every", validate_every)
@@ -74,9 +74,8 @@ def run_epochs(
             began = time.perf_counter()
             loss = float(step(at.epoch))
             if not math.isfinite(loss):
-                raise ValueError(
-                    f"loss must be finite, got {loss} in epoch {at.epoch + 1} of {word}. Lower the learning rate."
-                )
+                where = f"epoch {at.epoch + 1} of {word}"
+                raise ValueError(f"loss must be finite, got {loss} in {where}. Lower the learning rate.")
             at.epoch += 1
             entry = {"epoch": float(at.epoch), "loss": loss}
             if validate is not None and (at.epoch % validate_every == 0 or at.epoch == epochs):
@@ -89,7 +88,8 @@ def run_epochs(
             at.seconds += time.perf_counter() - began
             entry["seconds"] = round(at.seconds, 3)
             at.curve.append(entry)
-            ticker.advance(1, note=f"loss {loss:.4f}" + (f", valid {entry['valid']:.4f}" if "valid" in entry else ""))
+            shown = f", valid {entry['valid']:.4f}" if "valid" in entry else ""
+            ticker.advance(1, note=f"loss {loss:.4f}{shown}")
             if file is not None and time.perf_counter() - written >= CHECKPOINT_SECONDS:
                 _save(file, key, at, state, best)
                 written = time.perf_counter()
@@ -151,9 +151,13 @@ def _resume(file: Path, key: str, state: Mapping[str, Any]) -> tuple[Progress, d
             )
             arrays = {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118
     except SafetensorError as error:
-        raise ValueError(f"{file}: checkpoint must be readable, got {error}. Delete it to start anew.") from error
+        raise ValueError(
+            f"{file}: checkpoint must be readable, got {error}. Delete it to start anew."
+        ) from error
     _put(state, {n.removeprefix("now."): a for n, a in arrays.items() if n.startswith("now.")})
     values = json.loads(about["progress"])
     if values["best_value"] is None:
         values["best_value"] = -math.inf
-    return Progress(**values), {n.removeprefix("best."): a for n, a in arrays.items() if n.startswith("best.")}
+    return Progress(**values), {
+        n.removeprefix("best."): a for n, a in arrays.items() if n.startswith("best.")
+    }

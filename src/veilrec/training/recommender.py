@@ -1,8 +1,9 @@
 """`Recommender`: what every model of veilrec can do, whatever it protects and however it was trained.
 
-A model is a dataclass: its fields are its settings. ``fit`` fills two dictionaries of arrays and nothing else:
-``shared`` (what may be published: weights, item vectors) and ``private`` (what belongs to the owner of the
-data: user vectors). Scoring reads only these and the users' histories, so saving is writing them down.
+A model is a dataclass: its fields are its settings. ``fit`` fills two dictionaries of arrays and nothing
+else: ``shared`` (what may be published: weights, item vectors) and ``private`` (what belongs to the owner
+of the data: user vectors). Scoring reads only these and the users' histories, so saving is writing them
+down.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Job:
 class Recommender(ABC):
     """The face of every model. Subclasses are dataclasses whose fields are their settings.
 
-    A subclass gives ``word`` (its name on the command line), ``summary`` (one line), ``_fit`` and ``_score``, and,
-    where it can, ``_score_histories`` (users it has not seen) and ``_item_similarity``.
+    A subclass gives ``word`` (its name on the command line), ``summary`` (one line), ``_fit`` and
+    ``_score``, and, where it can, ``_score_histories`` (users it has not seen) and ``_item_similarity``.
     """
 
     word: ClassVar[str]
@@ -78,7 +79,7 @@ class Recommender(ABC):
         """Scores [rows, n_items] in float32 of users known only by what they have interacted with."""
         raise CannotFoldIn(
             f"{self.word} learns one vector per user and cannot serve a user who was not in its data. "
-            "Fit again with the new users, or use a model that folds in (ease, item-knn, ials, gf-cf, lightgcn)."
+            "Fit again with the new users, or use a model that can (ease, item-knn, ials, gf-cf, lightgcn)."
         )
 
     def _item_similarity(self, items: Array) -> Array:
@@ -103,8 +104,9 @@ class Recommender(ABC):
     ) -> Self:
         """Train on ``train``; iterative models stop early on ``valid``, and only on it.
 
-        ``checkpoint`` is a folder: an interrupted fit with the same settings, data and seed goes on from there and
-        ends in the same bits as an uninterrupted one. ``device`` is "auto" (a GPU if there is one), "cpu" or "cuda".
+        ``checkpoint`` is a folder: an interrupted fit with the same settings, data and seed goes on from
+        there and ends in the same bits as an uninterrupted one. ``device`` is "auto" (a GPU if there is
+        one), "cpu" or "cuda".
         """
         check_count("seed", seed, 0)
         if len(train) == 0:
@@ -150,7 +152,9 @@ class Recommender(ABC):
         """What each user has interacted with in training, users x items."""
         if self._history is None:
             if self._users is None:
-                raise NotFitted(f"{self.word} is not fitted. Call fit(train) first, or veilrec.load_model(path).")
+                raise NotFitted(
+                    f"{self.word} is not fitted. Call fit(train) first, or veilrec.load_model(path)."
+                )
             raise NotFitted(
                 "this is the shareable part of a model: it has no histories and serves only users given with "
                 "history=. Load the owner's whole model to serve known users."
@@ -187,9 +191,9 @@ class Recommender(ABC):
     ) -> Any:
         """The best ``k`` items of each user: a frame of user, item, rank (from 1) and score.
 
-        ``users`` are the caller's own ids; None means all. ``candidates`` restricts the items. ``history`` maps
-        new users to the items they have interacted with; such users are served by fold-in where the model can.
-        The frame is of the kind the data came in (pandas, Polars or Arrow).
+        ``users`` are the caller's own ids; None means all. ``candidates`` restricts the items. ``history``
+        maps new users to the items they have interacted with; such users are served by fold-in where the
+        model can. The frame is of the kind the data came in (pandas, Polars or Arrow).
         """
         check_count("k", k)
         allowed = None
@@ -226,7 +230,8 @@ class Recommender(ABC):
         check_count("k", k)
         codes = self.item_codes(items)
         own = sp.csr_matrix(
-            (np.ones(len(codes), np.float32), codes, np.arange(len(codes) + 1)), shape=(len(codes), len(self.items))
+            (np.ones(len(codes), np.float32), codes, np.arange(len(codes) + 1)),
+            shape=(len(codes), len(self.items)),
         )
         ranked, values = rank_all(
             lambda rows: np.ascontiguousarray(self._item_similarity(codes[rows]), dtype=np.float32),

@@ -11,9 +11,9 @@ from veilrec.training.recommender import Array
 class NegativeSampler:
     """Draws items outside each user's history.
 
-    A pair (user, item) is looked up by bisection in the sorted keys of the history. After ``rounds`` redraws a user
-    who has nearly everything may keep a positive; the default makes that rarer than one in a million up to a history of
-    half the items.
+    A pair (user, item) is looked up by bisection in the sorted keys of the history. After ``rounds``
+    redraws a user who has nearly everything may keep a positive; the default makes that rarer than one in a
+    million up to a history of half the items.
 
     >>> sampler = NegativeSampler(sp.csr_matrix([[1, 0], [0, 1]]))
     >>> sampler.draw(np.array([0, 1]), np.random.default_rng(0)).tolist()

@@ -1,14 +1,14 @@
 """Training of models that end in one vector per user and per item, by a softmax over shared negatives.
 
-A batch is a set of users with *all* their training items. With s_ui = cos(p_u, q_i) / temperature and a set N of items
-drawn uniformly, shared by the whole batch, the loss of a positive (u, i) is
+A batch is a set of users with *all* their training items. With s_ui = cos(p_u, q_i) / temperature and a set
+N of items drawn uniformly, shared by the whole batch, the loss of a positive (u, i) is
 
     log sum_{j in N} exp(s_uj)  -  s_ui
 
-(sampled softmax; Wu et al., "On the effectiveness of sampled softmax loss for item recommendation", 2022). The
-log-sum of a user serves all their positives, one dense product serves the batch, and the positives are one sparse
-product, so an epoch costs a handful of products whatever the number of interactions per user. Each user weighs
-n_u^user_power, so that 1 is the plain mean over interactions and 0 the mean over users.
+(sampled softmax; Wu et al., "On the effectiveness of sampled softmax loss for item recommendation", 2022).
+The log-sum of a user serves all their positives, one dense product serves the batch, and the positives are
+one sparse product, so an epoch costs a handful of products whatever the number of interactions per user.
+Each user weighs n_u^user_power, so that 1 is the plain mean over interactions and 0 the mean over users.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from veilrec.training.recommender import Array, Job
 
 
 def pick_device(wanted: str) -> str:
-    """"auto" is a GPU if there is one; anything else is taken as said.
+    """The device to train on: "auto" is a GPU if there is one; anything else is taken as said.
 
     >>> pick_device("cpu")
     'cpu'
@@ -56,8 +56,10 @@ def optimiser_state(optimiser: torch.optim.Optimizer, parameters: Mapping[str, T
     return state
 
 
-def softmax_loss(users: Tensor, items: Tensor, positives: Any, negatives: Tensor, temperature: float) -> Tensor:
-    """The loss of the module's docstring for unit vectors; ``positives`` is weighted, users of the batch x items."""
+def softmax_loss(
+    users: Tensor, items: Tensor, positives: Any, negatives: Tensor, temperature: float
+) -> Tensor:
+    """The loss above for unit vectors; ``positives`` holds weights, users of the batch x items."""
     weight = torch.from_numpy(np.asarray(positives.sum(axis=1), dtype=np.float32).ravel()).to(users.device)
     attraction = (users * gather_rows(positives, items)).sum() / temperature
     logits = users @ items[negatives].T / temperature  # [batch users, negatives]
@@ -84,8 +86,8 @@ def fit_softmax(
 ) -> Progress:
     """Train ``module`` (its forward gives user and item vectors) in place and leave it at the best epoch.
 
-    ``final`` gives the vectors as they will be scored; validation is Recall@20 of full ranking. The learning rate falls
-    to zero along half a cosine over ``epochs``.
+    ``final`` gives the vectors as they will be scored; validation is Recall@20 of full ranking. The
+    learning rate falls to zero along half a cosine over ``epochs``.
     """
     history = job.train.matrix()
     counts = np.diff(history.indptr)

@@ -1,0 +1,57 @@
+"""How long the synthetic world takes, and how much memory: `python -m benchmarks.synthetic_speed`.
+
+Limits: 10 million interactions in 60 s and 6 GB on two cores. Each size runs in its own process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+
+SIZES = ((20, 15, 50), (943, 1_682, 100_000), (6_000, 3_700, 1_000_000), (70_000, 20_000, 10_000_000))
+SECONDS, GIGABYTES = 60.0, 6.0  # at the largest size
+
+
+def measure(users: int, items: int, interactions: int) -> dict[str, float | int | str]:
+    """Seconds, peak memory of this process and fingerprint of one world."""
+    from veilrec.data import synthetic
+
+    start = time.perf_counter()
+    data = synthetic(users, items, interactions)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    gigabytes = peak / (2**30 if sys.platform == "darwin" else 2**20)
+    return {
+        "users": users,
+        "items": items,
+        "interactions": interactions,
+        "seconds": round(seconds, 2),
+        "gigabytes": round(gigabytes, 2),
+        "fingerprint": data.fingerprint,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one", nargs=3, type=int, metavar=("USERS", "ITEMS", "INTERACTIONS"))
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(measure(*arguments.one)))
+        return 0
+    slow = False
+    for size in SIZES:
+        command = [sys.executable, "-m", "benchmarks.synthetic_speed", "--one", *map(str, size)]
+        line = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        print(line, end="", flush=True)
+        row = json.loads(line)
+        slow = row["seconds"] > SECONDS or row["gigabytes"] > GIGABYTES
+    print(f"{'slower or larger than' if slow else 'within'} {SECONDS:g} s and {GIGABYTES:g} GB")
+    return int(slow)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

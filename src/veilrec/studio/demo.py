@@ -1,0 +1,75 @@
+"""`veilrec demo`: fit, judge, recommend and report on embedded data, as a user would do with their own."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from veilrec.experiments import DataSpec, Experiment, SplitSpec, fit_run, open_run, read_record
+from veilrec.studio.lists import lists
+from veilrec.studio.report import write_report
+from veilrec.studio.terminal import show_lists, show_runs
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MODELS: dict[str, dict[str, Any]] = {
+    "popularity": {},
+    "item-knn": {},
+    "ease": {},
+    "bpr": {},
+    "lightgcn": {"embedding_size": 32, "layers": 2},
+}
+USER = "u17"
+
+
+def run_demo(out: str | Path, *, console: Console | None) -> dict[str, Any]:
+    """Run the demo into ``out``; returns what it found, and prints it if there is a ``console``."""
+    folder = Path(out)
+
+    def say(text: str, style: str = "") -> None:
+        if console is not None:
+            console.print(Text(text, style=style), soft_wrap=True)
+
+    records = []
+    for word, settings in MODELS.items():
+        spec = Experiment(
+            model=word,
+            settings=settings,
+            data=DataSpec("synthetic"),
+            split=SplitSpec("holdout", test=0.1, valid=0.1),
+            seed=1,
+        )
+        say(f"fitting {word} ...", "dim")
+        fit_run(spec, folder / word, overwrite=True, progress=console is not None, command="veilrec demo")
+        records.append(read_record(folder / word))
+    data, split = records[0]["data"], records[0]["split"]["sizes"]
+    page = write_report([folder], folder / "report.html", title="veilrec demo")
+    best = max(records, key=lambda record: record["evaluation"]["metrics"]["ndcg@10"]["mean"])["name"]
+    found = lists(open_run(folder / best).model, users=[USER], k=5)
+    result = {"records": records, "user": USER, "list": found.frame.to_dicts(), "page": str(page)}
+    if console is None:
+        return result
+    say(
+        f"\nMade-up data: {data['interactions']:,} interactions of {data['users']:,} users with "
+        f"{data['items']:,} items; {split['train']:,} to learn from, {split['test']:,} held out.\n"
+    )
+    show_runs(console, records)
+    say(f"\nWhat {best} recommends:")
+    show_lists(console, found.frame.to_dicts(), found.histories)
+    say(f"\n{best_statement(records, best)}\n")
+    say(f"The page: {page}\n")
+    say("Next:")
+    place = shlex.quote(str(folder / best))
+    say(f"  veilrec recommend {place} --history i3,i9 -k 5    # a user it has never seen")
+    say("  veilrec data import events.csv --name shop        # your own table")
+    say("  veilrec compare ease lightgcn --data shop --seeds 3")
+    return result
+
+
+def best_statement(records: list[dict[str, Any]], name: str) -> str:
+    """The privacy statement of one run."""
+    return next(str(record["statement"]) for record in records if record["name"] == name)
