@@ -3,10 +3,10 @@
     python benchmarks/ranking_gowalla.py --out docs/results/ranking_gowalla.json
 
 Ours is everything an evaluation does: product, masking of the training items, lists of 20, all metrics at 5,
-10 and 20. The peer multiplies and cuts, with no mask and no metrics, at its best block size. Both multiply the
-same random factors of 64 columns with torch, in turns, in one process; the best of the rounds counts. The masks
-are Gowalla's own when VEILREC_DATA names a folder that has it, else random ones of the same size. Fails when ours
-costs more than 1.5 times the peer.
+10 and 20. The peer multiplies and cuts, with no mask and no metrics, at its best block size. Both multiply
+the same random factors of 64 columns with torch, in turns, in one process; the best of the rounds counts. The
+masks are Gowalla's own when VEILREC_DATA names a folder that has it, else random ones of the same size. Fails
+when ours costs more than 1.5 times the peer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ LIMIT = 1.5
 
 def gowalla_part(path: Path) -> sp.csr_matrix:
     """One line a user: user item item ..."""
-    lines = [np.array(line.split(), np.int64) for line in gzip.open(path, "rt", encoding="ascii")]
+    with gzip.open(path, "rt", encoding="ascii") as file:
+        lines = [np.array(line.split(), np.int64) for line in file]
     user = np.repeat([line[0] for line in lines], [len(line) - 1 for line in lines])
     item = np.concatenate([line[1:] for line in lines])
     return sp.csr_matrix((np.ones(len(user), np.float32), (user, item)), shape=(N_USERS, N_ITEMS))

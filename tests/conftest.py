@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads must not spin beside other work
 
 # seconds on two cores; together under the 12 minutes of `make test`
 BUDGET = {

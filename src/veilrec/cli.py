@@ -6,14 +6,18 @@ Nothing heavy is imported here, so that ``veilrec --help`` answers at once. Resu
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from veilrec.commands import data, search, work
-from veilrec.commands.base import Group, examples
+from veilrec.studio.commands import data, search, work
+from veilrec.studio.commands.base import Group, examples
 
-_LOOK = {"no_args_is_help": True, "pretty_exceptions_enable": False, "rich_markup_mode": "rich"}
+_LOOK: dict[str, Any] = {
+    "no_args_is_help": True,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": "rich",
+}
 
 app = typer.Typer(
     cls=Group,

@@ -121,7 +121,9 @@ def test_popularity_is_included_unless_told_otherwise():
 
 def test_a_plan_from_a_file_has_labels_and_settings(tmp_path):
     path = tmp_path / "table.yaml"
-    path.write_text("models:\n  lightgcn:\n  shallow: {model: lightgcn, layers: 1}\nseeds: 3\nreference: best\n")
+    path.write_text(
+        "models:\n  lightgcn:\n  shallow: {model: lightgcn, layers: 1}\nseeds: 3\nreference: best\n"
+    )
     plan = load_plan(path, ["shallow.epochs=2", "split.valid=0.2"])
     assert plan.models == (
         Entry("lightgcn", "lightgcn", {}),

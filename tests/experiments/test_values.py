@@ -31,7 +31,9 @@ def make(text: str, tmp_path) -> Spec:
 
 
 def test_every_type_is_read(tmp_path):
-    text = "count: 3\nrate: 1e-3\nkind: far\nsizes: [2, 4]\npair: [1, 5]\nname: x\nfast: true\ncolumn: false\n"
+    text = (
+        "count: 3\nrate: 1e-3\nkind: far\nsizes: [2, 4]\npair: [1, 5]\nname: x\nfast: true\ncolumn: false\n"
+    )
     assert make(text, tmp_path) == Spec(3, 0.001, "far", (2, 4), (1.0, 5.0), "x", True, False)
 
 
@@ -55,7 +57,10 @@ def test_whole_numbers_serve_as_numbers_and_single_values_as_lists(tmp_path):
         ("count: 1\nkind: fat", "kind must be one of near, far, got 'fat'. Did you mean 'far'?"),
         ("count: 1\nsizes: [1, a]", "sizes must be a list, each a whole number, got [1, 'a']."),
         ("count: 1\npair: [1, 2, 3]", "pair must be a list, each a number or null, got [1, 2, 3]."),
-        ("count: 1\nnaem: x", "naem must be a key: one of count, rate, kind, sizes, pair, name, fast, column, "),
+        (
+            "count: 1\nnaem: x",
+            "naem must be a key: one of count, rate, kind, sizes, pair, name, fast, column, ",
+        ),
         ("count: 1\nnaem: x", "Did you mean 'name'?"),
         ("rate: 1", "count must be given."),
         ("count: 1\ncount: 2", "line 2: YAML cannot be read: the key 'count' stands twice."),

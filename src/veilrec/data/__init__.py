@@ -2,10 +2,15 @@
 
 from veilrec.data import filters, split
 from veilrec.data.dataset import Attribute, Categorical, Dataset, Links, Numeric
+from veilrec.data.fetch import get
+from veilrec.data.format_lightgcn import read_lightgcn
 from veilrec.data.frames import to_kind
 from veilrec.data.ids import Ids, encode
-from veilrec.data.info import describe
-from veilrec.data.split import Split
+from veilrec.data.info import Info, describe
+from veilrec.data.named import available, cache_dir, imported_dir, load, predefined_split
+from veilrec.data.read import read
+from veilrec.data.split import Split, load_split
+from veilrec.data.store import load_dataset, save_dataset
 from veilrec.data.synthetic import synthetic
 
 __all__ = [
@@ -13,12 +18,24 @@ __all__ = [
     "Categorical",
     "Dataset",
     "Ids",
+    "Info",
     "Links",
     "Numeric",
     "Split",
+    "available",
+    "cache_dir",
     "describe",
     "encode",
     "filters",
+    "get",
+    "imported_dir",
+    "load",
+    "load_dataset",
+    "load_split",
+    "predefined_split",
+    "read",
+    "read_lightgcn",
+    "save_dataset",
     "split",
     "synthetic",
     "to_kind",

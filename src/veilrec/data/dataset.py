@@ -271,7 +271,7 @@ class Dataset:
         """The same vocabularies, attributes and links, with only these interactions (mask or positions)."""
         if rows.dtype != np.bool_:
             rows = np.sort(rows)
-        chosen = {
+        chosen: dict[str, Any] = {
             label: None if getattr(self, label) is None else getattr(self, label)[rows]
             for label in ("user", "item", "rating", "time", "sensitive")
         }

@@ -22,42 +22,58 @@ def settle_pairs(columns: Columns, users: Ids, items: Ids, policy: str, table: T
     "last" and "first" go by time, or by the order of rows without times (and between equal times). "mean"
     averages the ratings, keeps the last time, and marks the pair sensitive if any of its rows is.
     """
-    cell = columns["user"].astype(np.int64) * max(len(items), 1) + columns["item"].astype(np.int64)
-    if policy == "keep" or not _repeats(cell):
+    if policy == "keep":
+        return columns
+    cell = columns["user"].astype(np.int64) * max(len(items), 1) + columns["item"]
+    order = stable_order(cell)
+    same = np.diff(cell[order]) == 0  # whether a row and the next in this order are one pair
+    if not same.any():
         return columns
     if policy == "error":
-        raise _first_repeat(cell, columns, users, items, table)
-    order = stable_order(cell, columns["time"]) if "time" in columns else stable_order(cell)
-    grouped = cell[order]
-    starts = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]]))
-    ends = np.concatenate([starts[1:], [len(order)]]) - 1
-    chosen = order[starts if policy == "first" else ends]
-    kept = {name: column[chosen] for name, column in columns.items()}
+        raise _first_repeat(order, same, columns, users, items, table)
+    repeated = np.zeros(len(order), np.bool_)
+    repeated[1:] |= same
+    repeated[:-1] |= same
+    rows = order[repeated]
+    if "time" in columns:
+        rows = rows[stable_order(cell[rows], columns["time"][rows])]
+    starts = np.flatnonzero(np.diff(cell[rows], prepend=-1) != 0)
+    ends = np.append(starts[1:], len(rows)) - 1
+    chosen = rows[starts if policy == "first" else ends]
     if policy == "mean":
-        rating = columns["rating"][order].astype(np.float64)
-        kept["rating"] = (np.add.reduceat(rating, starts) / (ends - starts + 1)).astype(np.float32)
+        columns = dict(columns)
+        means = np.add.reduceat(columns["rating"][rows].astype(np.float64), starts) / (ends - starts + 1)
+        columns["rating"] = _replaced(columns["rating"], chosen, means)
         if "sensitive" in columns:
-            kept["sensitive"] = np.logical_or.reduceat(columns["sensitive"][order], starts)
-    extra = len(cell) - len(chosen)
+            any_mark = np.logical_or.reduceat(columns["sensitive"][rows], starts)
+            columns["sensitive"] = _replaced(columns["sensitive"], chosen, any_mark)
+    keep = np.ones(len(order), np.bool_)
+    keep[rows] = False
+    keep[chosen] = True
+    extra = len(rows) - len(chosen)
     how = "their ratings were averaged" if policy == "mean" else f"the {policy} of each was kept"
     warn(
         f"{table.label}: {extra:,} of {len(cell):,} rows repeat a pair of user and item; {how}. "
         'Say duplicates="keep" to keep them all, or name another policy.'
     )
-    back = stable_order(chosen)
-    return {name: column[back] for name, column in kept.items()}
+    return {name: column[keep] for name, column in columns.items()}
 
 
-def _repeats(cell: NDArray[np.int64]) -> bool:
-    in_order = np.sort(cell)
-    return bool((in_order[1:] == in_order[:-1]).any())
+def _replaced(column: NDArray[Any], rows: NDArray[np.int64], values: NDArray[Any]) -> NDArray[Any]:
+    column = column.copy()
+    column[rows] = values
+    return column
 
 
 def _first_repeat(
-    cell: NDArray[np.int64], columns: Columns, users: Ids, items: Ids, table: Table
+    order: NDArray[np.int64],
+    same: NDArray[np.bool_],
+    columns: Columns,
+    users: Ids,
+    items: Ids,
+    table: Table,
 ) -> Exception:
-    order = stable_order(cell)
-    again = np.flatnonzero(cell[order[1:]] == cell[order[:-1]]) + 1
+    again = np.flatnonzero(same) + 1
     place = int(again[np.argmin(order[again])])
     row, earlier = int(order[place]), int(order[place - 1])
     user, item = users.values[int(columns["user"][row])], items.values[int(columns["item"][row])]

@@ -23,7 +23,7 @@ _POPULARITY_SPREAD = 1.05  # of the items of one group
 _GROUP_FAME = 0.7  # some groups are famous; the first dimension of taste is the appetite for fame
 _FORGOTTEN = 2.6  # the power that makes the long flat end of the tail
 _ROUNDS = 40
-_BLOCK_USERS, _BLOCK_CELLS = 512, 4_000_000
+_BLOCK_USERS, _BLOCK_CELLS = 512, 2_000_000
 
 
 @dataclass(frozen=True, eq=False)

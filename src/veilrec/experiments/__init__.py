@@ -18,6 +18,7 @@ from veilrec.experiments.records import (
     command_line,
     find_records,
     leading_metrics,
+    metric_parts,
     read_record,
     write_record,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "load_plan",
     "make_model",
     "make_split",
+    "metric_parts",
     "open_run",
     "plot_comparison",
     "read_record",

@@ -226,12 +226,12 @@ def _test(
 
 
 def _pool(cells: Sequence[Cell]) -> dict[str, Array]:
-    """Per metric the value of each user, by user code: the mean over their lists and over seeds."""
+    """Per metric the value of each user, by user code: the mean over seeds."""
     users = np.concatenate([cell.users for cell in cells])
     _, place = np.unique(users, return_inverse=True)
-    lists = np.bincount(place)
+    times = np.bincount(place)
     return {
-        name: np.bincount(place, weights=np.concatenate([cell.values[name] for cell in cells])) / lists
+        name: np.bincount(place, weights=np.concatenate([cell.values[name] for cell in cells])) / times
         for name in cells[0].values
     }
 
@@ -239,15 +239,15 @@ def _pool(cells: Sequence[Cell]) -> dict[str, Array]:
 def _note(plan: Plan) -> str:
     against = {"first": plan.models[0].label, "best": "the best model of each metric"}
     parts = [
-        f"{LEVEL:.0%} intervals over users",
+        f"Intervals of {LEVEL:.0%} over users",
         f"differences to {against.get(plan.reference, plan.reference)}: p of a paired test over users, "
         "corrected by Holm over the models; d is Cohen's d_z",
         "one split per seed, shared by all models" if plan.split.seed is None else "one split for all seeds",
     ]
     if plan.evaluate.protocol != "full":
         way = plan.evaluate.protocol
-        parts.append(f"protocol {way}: each user's lists are averaged first; never compare with full ranking")
-    return "; ".join(parts).capitalize() + "."
+        parts.append(f"protocol {way}, never to be compared with full ranking")
+    return "; ".join(parts) + "."
 
 
 # -- cells -------------------------------------------------------------------------------------------

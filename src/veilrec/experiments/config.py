@@ -221,9 +221,6 @@ def load_plan(
     if not isinstance(values.tree.get("models"), dict) or not values.tree["models"]:
         message = f"models must be a list or a mapping of models, got {listed!r}. Name one or more."
         raise DataError(message, file=values.where("models"))
-    if isinstance(seeds := values.tree.get("seeds"), int) and not isinstance(seeds, bool):
-        check_count("seeds", seeds)
-        values.tree["seeds"] = list(range(seeds))
     known = [f.name for f in dataclasses.fields(Plan)]
     for text in overrides:
         key, value = parse_override(text)
@@ -235,6 +232,9 @@ def load_plan(
                 raise DataError(message + nearest(head, [*known, *labels]), file=f"--set {text}")
             key = f"models.{key}"
         values.put(*_long(key, value), f"--set {text}")
+    if isinstance(seeds := values.tree.get("seeds"), int) and not isinstance(seeds, bool):
+        check_count("seeds", seeds)
+        values.tree["seeds"] = list(range(seeds))
     entries = tuple(_entry(values, label, about) for label, about in values.tree["models"].items())
     if null and all(entry.model != NULL_MODEL for entry in entries):
         entries = (*entries, Entry(NULL_MODEL, NULL_MODEL))
@@ -257,6 +257,12 @@ def make_model(word: str, settings: Mapping[str, Any] | None = None) -> Recommen
 # -- the pieces --------------------------------------------------------------------------------------
 
 _SHORT = {"data": "source", "split": "method", "evaluate": "k"}
+_FLAGS = {
+    "model": "the command line",
+    "data.dir": "--data-dir",
+    "evaluate.k": "--k",
+    "evaluate.protocol": "--protocol",
+}
 
 
 def _long(key: str, value: Any) -> tuple[str, Any]:
@@ -273,7 +279,7 @@ def _read(path: str | Path | None, flags: Mapping[str, Any]) -> Values:
             values.tree[key] = {} if values.tree[key] is None else {short: values.tree[key]}
     for key, value in flags.items():
         if value is not None:
-            values.put(*_long(key, value), f"--{key.rpartition('.')[2].replace('_', '-')}")
+            values.put(*_long(key, value), _FLAGS.get(key, f"--{key}"))
     return values
 
 

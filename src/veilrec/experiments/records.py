@@ -102,10 +102,21 @@ def leading_metrics(names: Iterable[str], most: int = 4) -> list[str]:
     order = ("recall", "ndcg", "hit", "precision", "map", "mrr")
 
     def place(name: str) -> tuple[int, int]:
-        word, _, length = name.partition("@")
-        return -int(length), order.index(word)
+        word, length, _ = metric_parts(name)
+        return -length, order.index(word)
 
-    return sorted((name for name in names if name.partition("@")[0] in order), key=place)[:most]
+    return sorted((name for name in names if metric_parts(name)[0] in order), key=place)[:most]
+
+
+def metric_parts(name: str) -> tuple[str, int, str]:
+    """A metric's word, its list length (0 where it has none), and the mark of its protocol.
+
+    >>> metric_parts("hit@10 (1+99 sampled)"), metric_parts("rmse")
+    (('hit', 10, ' (1+99 sampled)'), ('rmse', 0, ''))
+    """
+    word, _, rest = name.partition("@")
+    length, space, mark = rest.partition(" ")
+    return word, int(length or 0), space + mark
 
 
 def command_line(arguments: Sequence[str] | None = None) -> str:

@@ -59,8 +59,8 @@ class Run:
 
         ``data`` and ``data_dir`` say where the data is now, if it has moved.
         """
-        moved = {"source": data, "dir": data_dir}
-        source = dataclasses.replace(self.spec.data, **{n: place for n, place in moved.items() if place})
+        old = self.spec.data
+        source = dataclasses.replace(old, source=data or old.source, dir=data_dir or old.dir)
         loaded = load_data(source)
         split = make_split(self.spec.split, loaded, self.spec.seed, source)
         about = _read_json(self.folder / "run.json")
@@ -222,9 +222,8 @@ def _check_folder(folder: Path, plain: Mapping[str, Any], overwrite: bool) -> bo
     changed = _difference(_read_json(folder / "run.json")["spec"], plain)
     if changed:
         state = "a finished" if finished else "an unfinished"
-        message = (
-            f"out holds {state} run of another experiment ({changed}). Choose another folder, or overwrite."
-        )
+        message = f"out holds {state} run of another experiment ({changed}). "
+        message += "Choose another folder, or replace it with --overwrite."
         raise DataError(message, file=folder)
     return finished
 
@@ -246,7 +245,7 @@ def _check_same(folder: Path, about: Mapping[str, Any], data: Dataset, split: Sp
         if wanted != found:
             message = (
                 f"the {what} must be what the run was fitted on ({wanted[:12]}), got {found[:12]}. "
-                "Give the same data, or fit again with another folder or overwrite."
+                "Give the same data, or fit into another folder or with --overwrite."
             )
             raise DataError(message, file=folder)
 

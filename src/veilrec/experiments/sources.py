@@ -8,11 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from veilrec.core import DataError, check
-from veilrec.data import Dataset, Split, filters, synthetic
+from veilrec.data import (
+    Dataset,
+    Split,
+    available,
+    filters,
+    imported_dir,
+    load,
+    predefined_split,
+    read,
+    save_dataset,
+    synthetic,
+)
 from veilrec.data import split as splits
-from veilrec.data.named import SETS, available, imported_dir, load, predefined_split
-from veilrec.data.read import read
-from veilrec.data.store import save_dataset
+from veilrec.data.named import SETS
 from veilrec.experiments.config import DataSpec, SplitSpec
 from veilrec.experiments.values import nearest
 

@@ -5,6 +5,7 @@ A range is a pair of numbers or a list of choices; ``log`` draws evenly in the e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 

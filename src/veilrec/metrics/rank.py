@@ -21,15 +21,15 @@ from veilrec.metrics.topk import candidate_mask, check_block, select
 
 ScoreBlock = Callable[[NDArray[np.int64]], NDArray[np.float32]]
 
-_TILE_BYTES = 24 * 2**20
+_TILE_BYTES = 48 * 2**20
 _TILE_ROWS = 512
 
 
 def tile_rows(n_items: int) -> int:
-    """Users per tile: the largest power of two whose scores take at most 24 MiB; at least 1, at most 512.
+    """Users per tile: the largest power of two whose scores take at most 48 MiB; at least 1, at most 512.
 
     >>> tile_rows(1_682), tile_rows(40_981), tile_rows(10_000_000)
-    (512, 128, 1)
+    (512, 256, 1)
     """
     rows = min(_TILE_ROWS, _TILE_BYTES // (4 * n_items))
     return 1 << max(0, rows.bit_length() - 1)
@@ -81,7 +81,7 @@ def rank_all(
     ``score_block(codes)`` gives float32 scores [len(codes), n_items]. Its row r may depend on ``codes[r]``,
     on r and on ``len(codes)``, on nothing else; then a user's list has the same bits alone, in any company
     and in any order. ``seen`` (all users x items) has one row per user *code*. Held at a time: one tile of
-    scores (24 MiB, or one row) and the lists.
+    scores (48 MiB, or one row) and the lists.
 
     >>> taste, items = np.eye(3, dtype=np.float32), np.arange(6, dtype=np.float32).reshape(2, 3)
     >>> rank_all(lambda codes: taste[codes] @ items.T, [2, 0], 2, n_items=2)[0].tolist()

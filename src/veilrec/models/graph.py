@@ -66,8 +66,8 @@ class NGCFBackbone(nn.Module):
 
     def forward(self, dropout: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Final vectors of users and items, each (layers + 1) * embedding_size wide."""
-        vectors = self.embedding
-        parts = [vectors]
+        vectors: Tensor = self.embedding
+        parts: list[Tensor] = [vectors]
         for w1, b1, w2, b2 in zip(
             self.sum_weight, self.sum_bias, self.product_weight, self.product_bias, strict=True
         ):

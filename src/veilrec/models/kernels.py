@@ -5,6 +5,8 @@ deals fixed blocks of rows to threads. No two threads write to one place and no 
 not depend on the number of threads.
 """
 
+# mypy: disable-error-code="untyped-decorator"
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -21,7 +23,7 @@ Array = NDArray[Any]
 _SUMS = {"reassoc", "contract", "nsz"}  # lets sums be vectorised; NaN and infinity keep their meaning
 
 
-def in_threads(kernel: Callable[..., object], rows: int, *arguments: object, block: int = 256) -> list[Any]:
+def in_threads(kernel: Callable[..., Any], rows: int, *arguments: Any, block: int = 64) -> list[Any]:
     """``kernel(start, stop, *arguments)`` for each block of rows, on all cores; what each returned, in order.
 
     >>> in_threads(lambda start, stop, step: list(range(start, stop, step)), 5, 2, block=3)
@@ -57,7 +59,7 @@ def gram(vectors: Array) -> Array:
     [[1.0, 2.0], [2.0, 4.0]]
     """
     blocks = in_threads(gram_block, len(vectors), vectors, block=1024)
-    return np.sum(blocks, axis=0, dtype=np.float32)
+    return np.asarray(np.sum(blocks, axis=0, dtype=np.float32))
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
@@ -73,11 +75,12 @@ def solve_rows(
     vectors: Array,
     out: Array,
     steps: int,
-) -> None:
-    """``steps`` of conjugate gradient, from what ``out`` holds, on one linear system per row.
+) -> float:
+    """At most ``steps`` of conjugate gradient, from what ``out`` holds, on one linear system A x = b per row.
 
-    With V the ``vectors`` of the row's entries and t their ``target``:
-    (base + weight V^T V + ridge[row] I) x = V^T t. A row without entries has the solution 0.
+    A = base + weight V^T V + ridge[row] I and b = V^T t, where V holds the ``vectors`` of the row's entries and t their
+    ``target``. A row without entries gets 0. Returns the sum over rows of x^T A x - 2 b^T x, which is
+    the least-squares objective up to a constant.
     """
     size = vectors.shape[1]
     weight32 = np.float32(weight)
@@ -85,6 +88,7 @@ def solve_rows(
     r = np.empty(size, np.float32)
     p = np.empty(size, np.float32)
     q = np.empty(size, np.float32)
+    objective = 0.0
     for row in range(start, stop):
         first, last = indptr[row], indptr[row + 1]
         if first == last:
@@ -102,6 +106,7 @@ def solve_rows(
             s = np.float32(0)
             for a in range(size):
                 s += v[a] * x[a]
+            objective -= target[entry] * s  # -b^T x, term by term
             s = target[entry] - weight32 * s
             for a in range(size):
                 r[a] += s * v[a]
@@ -109,8 +114,10 @@ def solve_rows(
         for a in range(size):
             p[a] = r[a]
             rr += r[a] * r[a]
+            objective -= x[a] * r[a]  # x^T A x - b^T x = -x^T r
+        enough = np.float32(1e-12) * rr
         for _ in range(steps):
-            if rr < np.float32(1e-20):
+            if rr <= enough:
                 break
             for a in range(size):  # q = A p
                 s = lam * p[a]
@@ -129,6 +136,7 @@ def solve_rows(
             for a in range(size):
                 s += p[a] * q[a]
             step = rr / s
+            objective -= step * rr  # what this step gains
             fresh = np.float32(0)
             for a in range(size):
                 x[a] += step * p[a]
@@ -139,102 +147,139 @@ def solve_rows(
                 p[a] = r[a] + turn * p[a]
             rr = fresh
         out[row] = x
+    return objective
 
 
-# -- pairwise ranking by stratified stochastic gradient -----------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def deal(
-    users: Array, items: Array, user_block: Array, item_block: Array, blocks: int
-) -> tuple[Array, Array, Array]:
-    """Interactions sorted into blocks x blocks strata: their users, their items, where each stratum begins."""
-    begin = np.zeros(blocks * blocks + 1, np.int64)
-    for at in range(len(users)):
-        begin[user_block[users[at]] * blocks + item_block[items[at]] + 1] += 1
-    begin = np.cumsum(begin)
-    place = begin.copy()
-    dealt_users, dealt_items = np.empty_like(users), np.empty_like(items)
-    for at in range(len(users)):
-        stratum = user_block[users[at]] * blocks + item_block[items[at]]
-        dealt_users[place[stratum]] = users[at]
-        dealt_items[place[stratum]] = items[at]
-        place[stratum] += 1
-    return dealt_users, dealt_items, begin
+# -- neighbours and filters ---------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def _draw(state: Array, n: int) -> int:
-    """A whole number from 0 to n - 1 (n < 2^32) from a splitmix64 generator whose state is ``state[0]``."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return np.int64(((z >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+def count_together(
+    start: int, stop: int, item_ptr: Array, item_users: Array, user_ptr: Array, user_items: Array, out: Array
+) -> None:
+    """out[i - start, j] += users who have both i and j, for the items i from start to stop."""
+    for item in range(start, stop):
+        counts = out[item - start]
+        for at in range(item_ptr[item], item_ptr[item + 1]):
+            user = item_users[at]
+            for entry in range(user_ptr[user], user_ptr[user + 1]):
+                counts[user_items[entry]] += 1
 
 
 @njit(cache=True, nogil=True)
-def _holds(values: Array, first: int, last: int, wanted: int) -> bool:
-    """Whether the sorted values[first:last] hold ``wanted``; bisection without unpredictable branches."""
-    length = last - first
-    while length > 1:
-        half = length // 2
-        first += half if values[first + half - 1] < wanted else 0
-        length -= half
-    return length == 1 and values[first] == wanted
+def best_neighbours(
+    start: int,
+    stop: int,
+    item_ptr: Array,
+    item_users: Array,
+    user_ptr: Array,
+    user_items: Array,
+    shrinkage: float,
+    neighbours: Array,
+    similarity: Array,
+) -> None:
+    """Fill rows of ``neighbours`` and ``similarity`` with the most similar other items, in the order of their codes.
+
+    s_ij = c_ij / (sqrt(c_ii c_jj) + shrinkage). Ties go to the smaller code; an unused place keeps what it holds.
+    """
+    n_items, k = len(item_ptr) - 1, neighbours.shape[1]
+    values = np.zeros((1, n_items), np.float32)
+    for item in range(start, stop):
+        values[0, :] = 0
+        count_together(item, item + 1, item_ptr, item_users, user_ptr, user_items, values)
+        own = np.float64(item_ptr[item + 1] - item_ptr[item])
+        positive = 0
+        for j in range(n_items):
+            if j != item and values[0, j] > 0:
+                scale = np.sqrt(own * (item_ptr[j + 1] - item_ptr[j])) + shrinkage
+                values[0, j] = np.float32(values[0, j] / scale)
+                positive += 1
+            else:
+                values[0, j] = 0
+        bar = np.float32(0)
+        if positive > k:
+            bar = np.partition(values[0], n_items - k)[n_items - k]
+        room = k  # places left for values equal to the bar
+        for j in range(n_items):
+            if values[0, j] > bar:
+                room -= 1
+        place = 0
+        for j in range(n_items):
+            value = values[0, j]
+            if value > bar or (value == bar and value > 0 and room > 0):
+                if value == bar:
+                    room -= 1
+                neighbours[item, place] = j
+                similarity[item, place] = value
+                place += 1
 
 
-@njit(cache=True, nogil=True, fastmath=_SUMS)
-def bpr_stratum(
-    users: Array,
-    items: Array,
-    candidates: Array,
+@njit(cache=True, nogil=True)
+def add_sparse_rows(
+    start: int,
+    stop: int,
     indptr: Array,
     indices: Array,
-    p: Array,
-    q: Array,
-    bias: Array,
-    rate: float,
-    decay: float,
-    seed: int,
-) -> float:
-    """One pass of BPR over the interactions (users, items), shuffled in place; returns the sum of the losses.
+    row_ptr: Array,
+    columns: Array,
+    values: Array,
+    out: Array,
+) -> None:
+    """out[r] += the sum of the sparse rows named by the entries of row r."""
+    for row in range(start, stop):
+        for entry in range(indptr[row], indptr[row + 1]):
+            for at in range(row_ptr[indices[entry]], row_ptr[indices[entry] + 1]):
+                out[row, columns[at]] += values[at]
 
-    For each (u, i) a negative j is drawn from ``candidates`` until u does not have it (at most 32 times, then the
-    pair is left out), and p[u], q[i], q[j], bias[i], bias[j] take one gradient step on -ln sigmoid(x_ui - x_uj).
+
+@njit(cache=True, nogil=True)
+def add_dense_rows(start: int, stop: int, indptr: Array, indices: Array, table: Array, out: Array) -> None:
+    """out[r] += the sum of the rows of ``table`` named by the entries of row r."""
+    for row in range(start, stop):
+        total = out[row]
+        for entry in range(indptr[row], indptr[row + 1]):
+            source = table[indices[entry]]
+            for column in range(len(source)):
+                total[column] += source[column]
+
+
+@njit(cache=True, nogil=True)
+def filter_rows(
+    start: int,
+    stop: int,
+    indptr: Array,
+    indices: Array,
+    item_ptr: Array,
+    item_users: Array,
+    user_ptr: Array,
+    user_items: Array,
+    user_scale: Array,
+    item_scale: Array,
+    out: Array,
+) -> None:
+    """out[r] += h_r R^T R for binary histories h, with R = diag(user_scale) H diag(item_scale).
+
+    Goes from items to the users who have them and back to these users' items; nothing items x items is held.
     """
-    size = p.shape[1]
-    state = np.empty(1, np.uint64)
-    state[0] = np.uint64(seed)
-    rate32, decay32, one, limit = np.float32(rate), np.float32(decay), np.float32(1), np.float32(30)
-    for last in range(len(users) - 1, 0, -1):
-        other = _draw(state, last + 1)
-        users[last], users[other] = users[other], users[last]
-        items[last], items[other] = items[other], items[last]
-    total = 0.0
-    for at in range(len(users)):
-        u, i = users[at], items[at]
-        first, last = indptr[u], indptr[u + 1]
-        j = candidates[_draw(state, len(candidates))]
-        tries = 1
-        while _holds(indices, first, last, j) and tries < 32:
-            j = candidates[_draw(state, len(candidates))]
-            tries += 1
-        if tries == 32:
-            continue
-        pu, qi, qj = p[u], q[i], q[j]
-        x = bias[i] - bias[j]
-        for a in range(size):
-            x += pu[a] * (qi[a] - qj[a])
-        z = np.exp(min(max(-x, -limit), limit))
-        pull = z / (one + z)
-        total += np.log(one + z)
-        for a in range(size):
-            pa, ia, ja = pu[a], qi[a], qj[a]
-            pu[a] += rate32 * (pull * (ia - ja) - decay32 * pa)
-            qi[a] += rate32 * (pull * pa - decay32 * ia)
-            qj[a] += rate32 * (-pull * pa - decay32 * ja)
-        bias[i] += rate32 * (pull - decay32 * bias[i])
-        bias[j] += rate32 * (-pull - decay32 * bias[j])
-    return total
+    reach = np.zeros(len(user_scale), np.float32)
+    reached = np.empty(len(user_scale), np.int64)
+    total = np.empty(len(item_scale), np.float32)
+    for row in range(start, stop):
+        n = 0
+        for entry in range(indptr[row], indptr[row + 1]):
+            item = indices[entry]
+            for at in range(item_ptr[item], item_ptr[item + 1]):
+                user = item_users[at]
+                if reach[user] == 0:
+                    reached[n] = user
+                    n += 1
+                reach[user] += item_scale[item]
+        total[:] = 0
+        for at in range(n):
+            user = reached[at]
+            weight = reach[user] * user_scale[user] * user_scale[user]
+            reach[user] = 0
+            for entry in range(user_ptr[user], user_ptr[user + 1]):
+                total[user_items[entry]] += weight
+        for item in range(len(item_scale)):
+            out[row, item] += total[item] * item_scale[item]

@@ -42,7 +42,7 @@ class Adjacency:
         """A @ vectors, without a gradient."""
         wide = vectors.shape[1]
         if wide > 64:  # the kernel is fastest up to 64 columns
-            parts = [self.product(part.contiguous()) for part in vectors.split(64, dim=1)]
+            parts = [self.product(part.contiguous()) for part in torch.split(vectors, 64, dim=1)]
             return torch.cat(parts, dim=1)
         return F.embedding_bag(
             self.column,
@@ -61,7 +61,7 @@ class _Product(torch.autograd.Function):
         return graph.product(vectors.detach())
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return ctx.graph.product(gradient.contiguous()), None
 
 
@@ -72,7 +72,7 @@ class _Mean(torch.autograd.Function):
         return _mean(vectors.detach(), graph, layers)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         return _mean(gradient.contiguous(), ctx.graph, ctx.layers), None, None
 
 
@@ -102,7 +102,7 @@ class _Gather(torch.autograd.Function):
         return _bag(matrix, vectors.detach())
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return _bag(ctx.matrix.T.tocsr(), gradient.contiguous()), None
 
 

@@ -5,7 +5,7 @@ Runs stand in one table only if they were judged alike: same data, same split, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from veilrec.core import DataError, write_text
 from veilrec.experiments import NULL_MODEL, find_records, leading_metrics, read_record
 from veilrec.studio.charts import Dot, Line, dot_chart, line_chart
 
-_COLUMNS, _CHARTS = 8, 4
+_COLUMNS, _CHARTS = 6, 3
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Group:
     data: dict[str, Any]
     split: dict[str, Any]
     protocol: str
-    lists: int
+    users: int
     runs: list[dict[str, Any]]
     metrics: list[str]
     best: dict[str, float]
@@ -86,35 +86,31 @@ def render(records: list[dict[str, Any]], *, title: str, skipped: list[str] | No
 
 def group_runs(runs: list[dict[str, Any]]) -> list[Group]:
     """The runs by what makes them comparable, each group sorted by its first metric, best first."""
-    keyed: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    keyed: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for run in runs:
         judged = run["evaluation"]
-        key = (run["data"]["fingerprint"], run["split"]["fingerprint"], judged["protocol"], judged["part"])
-        keyed.setdefault(key, []).append(run)
-    groups = []
-    for members in keyed.values():
-        names = leading_metrics(members[0]["evaluation"]["metrics"], _COLUMNS)
-        names = [n for n in names if all(n in run["evaluation"]["metrics"] for run in members)]
-        first = names[0]
-        members.sort(key=lambda run: -run["evaluation"]["metrics"][first]["mean"])
-        best = {n: max(run["evaluation"]["metrics"][n]["mean"] for run in members) for n in names}
-        judged = members[0]["evaluation"]
-        groups.append(
-            Group(
-                data=members[0]["data"],
-                split=members[0]["split"],
-                protocol=judged["protocol"],
-                lists=judged["lists"],
-                runs=members,
-                metrics=names,
-                best=best,
-                charts=[
-                    dot_chart(name, [_run_dot(run, name) for run in members]) for name in names[:_CHARTS]
-                ],
-                curves=_curves(members),
-            )
-        )
-    return groups
+        names = tuple(leading_metrics(judged["metrics"], most=len(judged["metrics"])))
+        prints = run["data"]["fingerprint"], run["split"]["fingerprint"]
+        keyed.setdefault((*prints, judged["protocol"], judged["part"], names), []).append(run)
+    return [_group(members, list(names)) for (*_, names), members in keyed.items()]
+
+
+def _group(runs: list[dict[str, Any]], names: list[str]) -> Group:
+    runs = sorted(runs, key=lambda run: -run["evaluation"]["metrics"][names[0]]["mean"])
+    curves = _curves(runs)
+    drawn = names[: _CHARTS - (curves is not None)]
+    judged = runs[0]["evaluation"]
+    return Group(
+        data=runs[0]["data"],
+        split=runs[0]["split"],
+        protocol=judged["protocol"],
+        users=judged["users"],
+        runs=runs,
+        metrics=names[:_COLUMNS],
+        best={name: max(run["evaluation"]["metrics"][name]["mean"] for run in runs) for name in names},
+        charts=[dot_chart(name, [_run_dot(run, name) for run in runs]) for name in drawn],
+        curves=curves,
+    )
 
 
 def comparison_charts(record: dict[str, Any]) -> list[Markup]:
@@ -124,7 +120,7 @@ def comparison_charts(record: dict[str, Any]) -> list[Markup]:
         dot_chart(
             name,
             [
-                Dot(row["label"], found["mean"], *found["users"], quiet=row["model"] == NULL_MODEL)
+                _dot(row["label"], row["model"], found["mean"], found["users"])
                 for row in record["models"]
                 if (found := row["metrics"].get(name))
             ],
@@ -166,7 +162,12 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
 
 def _run_dot(run: dict[str, Any], metric: str) -> Dot:
     found = run["evaluation"]["metrics"][metric]
-    return Dot(run["name"], found["mean"], *found["interval"], quiet=run["model"] == NULL_MODEL)
+    return _dot(run["name"], run["model"], found["mean"], found["interval"])
+
+
+def _dot(label: str, model: str, mean: float, interval: Sequence[float]) -> Dot:
+    low, high = interval
+    return Dot(label, mean, low, high, quiet=model == NULL_MODEL)
 
 
 def _curves(runs: list[dict[str, Any]]) -> Markup | None:

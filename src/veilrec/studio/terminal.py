@@ -13,21 +13,23 @@ from rich.text import Text
 
 def show_evaluation(console: Console, name: str, judged: Mapping[str, Any]) -> None:
     """The metrics of one model: a row per metric, a column per list length."""
-    metrics = judged["metrics"]
-    lengths = sorted({int(key.partition("@")[2]) for key in metrics if "@" in key})
-    words = list(dict.fromkeys(key.partition("@")[0] for key in metrics if "@" in key))
-    table = _table(
-        Text(f"{name}: {judged['protocol']} ranking of the {judged['part']} part, {judged['lists']:,} lists")
-    )
+    from veilrec.experiments import metric_parts  # here: it waits for torch
+
+    metrics = {metric_parts(key): found for key, found in judged["metrics"].items()}
+    lengths = sorted({length for _, length, _ in metrics if length})
+    words = list(dict.fromkeys(word for word, length, _ in metrics if length))
+    mark = next(iter(metrics))[2]
+    about = f"{name}: {judged['protocol']} ranking of the {judged['part']} part, {judged['users']:,} users"
+    table = _table(Text(about))
     table.add_column("metric")
     for length in lengths:
         table.add_column(f"@{length}", justify="right")
     for word in words:
-        cells = [_cell(metrics.get(f"{word}@{length}"), "interval") for length in lengths]
-        table.add_row(word, *cells)
-    for key, found in metrics.items():
-        if "@" not in key:
-            table.add_row(key, _cell(found, "interval"))
+        cells = [_cell(metrics.get((word, length, mark)), "interval") for length in lengths]
+        table.add_row(word + mark, *cells)
+    for (word, length, _), found in metrics.items():
+        if not length:
+            table.add_row(word, _cell(found, "interval"))
     console.print(table)
     console.print(Text("mean ± half of the 95 % interval over users", style="dim"))
 

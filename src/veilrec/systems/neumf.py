@@ -131,7 +131,7 @@ class NeuMF(Recommender):
             state = {name: torch.from_numpy(value) for name, value in {**self.shared, **self.private}.items()}
             self._ready.load_state_dict(state)
         with torch.no_grad():
-            parts = [self._ready.all_items(part) for part in torch.from_numpy(users).split(32)]
+            parts = [self._ready.all_items(part) for part in torch.split(torch.from_numpy(users), 32)]
         return torch.cat(parts).numpy()
 
     def _item_similarity(self, items: Array) -> Array:

@@ -54,7 +54,8 @@ class GraphRecommender(VectorRecommender, ABC):
     temperature: float = 0.1
     learning_rate: float = 0.01
     weight_decay: float = 0.0
-    user_power: float = 0.5
+    user_power: float = 1.0
+    norm_power: float = 0.5
     patience: int = 5
     validate_every: int = 5
 
@@ -73,6 +74,7 @@ class GraphRecommender(VectorRecommender, ABC):
         check_positive("learning_rate", self.learning_rate)
         check_non_negative("weight_decay", self.weight_decay)
         check_non_negative("user_power", self.user_power)
+        check_non_negative("norm_power", self.norm_power)
 
     @abstractmethod
     def _backbone(self, graph: Adjacency, generator: torch.Generator) -> nn.Module:
@@ -88,7 +90,9 @@ class GraphRecommender(VectorRecommender, ABC):
         def final() -> tuple[Array, Array]:
             with torch.no_grad():
                 users, items = backbone()
-                return F.normalize(users, dim=1).cpu().numpy(), F.normalize(items, dim=1).cpu().numpy()
+                length = items.norm(dim=1, keepdim=True).clamp_(min=1e-12)
+                scaled = items * length.pow(self.norm_power - 1)
+                return F.normalize(users, dim=1).cpu().numpy(), scaled.cpu().numpy()
 
         progress = fit_softmax(
             job,

@@ -61,7 +61,8 @@ def run_epochs(
     check_count("validate_every", validate_every)
     check_count("patience", patience)
     kept = tuple(state) if keep is None else keep
-    at, best = Progress(), {}
+    at = Progress()
+    best: dict[str, Any] = {}
     key = _key(job, word, settings)
     file = None if job.checkpoint is None else job.checkpoint / "state.safetensors"
     if file is not None and file.exists():

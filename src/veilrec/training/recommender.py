@@ -202,14 +202,16 @@ class Recommender(ABC):
         if history is not None:
             check(users is None, "users", "None where history is given", users, "Put all users in history.")
             names, seen = list(history), self.history_matrix(history)
-
-            def score(rows: Array) -> Array:
-                return np.ascontiguousarray(self._score_histories(seen[rows]), dtype=np.float32)
-
             labels, codes = pl.Series("user", names, strict=False), np.arange(len(names))
         else:
-            codes, score, seen = self.user_codes(users), self.score_codes, self.history
+            codes, seen = self.user_codes(users), self.history
             labels = self.users.take(codes).alias("user")
+
+        def score(rows: Array) -> Array:
+            if history is None:
+                return self.score_codes(rows)
+            return np.ascontiguousarray(self._score_histories(seen[rows]), dtype=np.float32)
+
         ranked, values = rank_all(
             score, codes, k, n_items=len(self.items), seen=seen if exclude_seen else None, candidates=allowed
         )

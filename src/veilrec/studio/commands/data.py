@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from veilrec.commands.base import (
+from veilrec.studio.commands.base import (
     DataDir,
     Json,
     column_of,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from veilrec.commands.base import (
+from veilrec.studio.commands.base import (
     Config,
     Data,
     DataDir,
@@ -97,7 +97,7 @@ def fit(
 
     screen = console()
     show_evaluation(screen, record["name"], record["evaluation"])
-    screen.print(Text(f"\n{record['statement']}\n"))
+    screen.print(Text(f"\n{record['statement']}\n"), soft_wrap=True)
     screen.print(
         Text(f"saved to {folder}, fitted in {record['seconds']['fit']:.1f} s", style="dim"), soft_wrap=True
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from veilrec.commands.base import (
+from veilrec.studio.commands.base import (
     Config,
     Data,
     DataDir,
@@ -52,7 +52,7 @@ def compare(
     from veilrec.core import MissingExtra
     from veilrec.experiments import command_line, load_plan, plot_comparison, run_plan
 
-    flags = {
+    flags: dict[str, Any] = {
         "data": data,
         "data.dir": text_of(data_dir),
         "seeds": seeds,
