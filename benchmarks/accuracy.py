@@ -45,11 +45,17 @@ def _grid(word: str, base: dict[str, Any], **axes: list[Any]) -> list[tuple[str,
     return [(word, cell) for cell in cells]
 
 
-GCN = {"epochs": 40, "batch_users": 4096, "negatives": 2048, "learning_rate": 0.01}
+GCN = {"epochs": 40, "batches": 8}
 STUDIES: dict[str, tuple[Callable[[], vr.Split], list[tuple[str, dict[str, Any]]], dict[str, float], str]] = {
     "gowalla-lightgcn": (
         gowalla,
-        _grid("lightgcn", {**GCN, "temperature": 0.1}, temperature=[0.07, 0.15], norm_power=[0.0, 1.0], epochs=[20]),
+        _grid(
+            "lightgcn",
+            {**GCN, "temperature": 0.1},
+            temperature=[0.07, 0.15],
+            norm_power=[0.0, 1.0],
+            epochs=[20],
+        ),
         {"recall@20": 0.180, "ndcg@20": 0.152},
         "LightGCN paper: Recall@20 0.1830, NDCG@20 0.1554",
     ),
@@ -63,7 +69,9 @@ STUDIES: dict[str, tuple[Callable[[], vr.Split], list[tuple[str, dict[str, Any]]
     "ml-1m-ease": (ml_1m, _grid("ease", {}, regularization=[200.0, 1000.0]), {"recall@20": 0.295}, ""),
     "ml-1m-lightgcn": (
         ml_1m,
-        _grid("lightgcn", {**GCN, "batch_users": 2048, "temperature": 0.15}, temperature=[0.1, 0.2], norm_power=[0.0]),
+        _grid(
+            "lightgcn", {**GCN, "batches": 4, "temperature": 0.15}, temperature=[0.1, 0.2], norm_power=[0.0]
+        ),
         {"recall@20": 0.25},
         "",
     ),
@@ -136,7 +144,9 @@ def split_source(split: vr.Split) -> vr.Dataset:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("studies", nargs="+", choices=[*STUDIES, "all"])
     parser.add_argument("--out", type=Path, default=Path("docs/results"))
     chosen = parser.parse_args()

@@ -18,7 +18,7 @@ SMALL = DataSpec("synthetic:80,50,1600")
 
 @dataclass(eq=False)
 class Toy(Recommender):
-    """Random steps kept by validation: the smallest model with epochs. ``stop_at`` is where it is interrupted."""
+    """Random steps kept by validation: the smallest model with epochs; ``stop_at`` is where it is stopped."""
 
     word: ClassVar[str] = "toy"
     summary: ClassVar[str] = "random steps"

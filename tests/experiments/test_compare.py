@@ -197,7 +197,5 @@ def test_the_plot_is_written_in_each_kind(toy, tmp_path):
     svg = plot_comparison(record, tmp_path / "a.svg").read_text()
     assert "<svg" in svg
     assert plot_comparison(record, tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
-    with pytest.raises(
-        ValueError, match=r"path must be a name ending in one of .png, .svg, .pdf, got 'a.gif'"
-    ):
+    with pytest.raises(ValueError, match=r"one of .png, .svg, .pdf, got 'a.gif'"):
         plot_comparison(record, tmp_path / "a.gif")

@@ -98,7 +98,7 @@ def test_make_model_checks_words_settings_and_types():
         make_model("eese")
     with pytest.raises(DataError, match=r"Did you mean 'embedding_size'\?"):
         make_model("lightgcn", {"embeding_size": 8})
-    with pytest.raises(DataError, match="settings.learning_rate must be a number, got 'fast'"):
+    with pytest.raises(DataError, match=r"settings\.learning_rate must be a number, got 'fast'"):
         make_model("lightgcn", {"learning_rate": "fast"})
     with pytest.raises(ValueError, match="learning_rate must be"):
         make_model("lightgcn", {"learning_rate": -1.0})

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
+import sys
 
 import pytest
 import yaml
@@ -27,13 +27,6 @@ class Forbidden:
         raise AssertionError("the test part was counted")
 
 
-@pytest.fixture(autouse=True)
-def _quiet():
-    with warnings.catch_warnings():  # optuna's own experimental and deprecated parts
-        warnings.simplefilter("ignore")
-        yield
-
-
 def forbid(split: Split) -> Split:
     return dataclasses.replace(split, test=Forbidden())  # type: ignore[arg-type]
 
@@ -42,7 +35,7 @@ def test_the_test_part_is_never_touched(toy, small, tmp_path, monkeypatch):
     def guarded(spec, data, seed, source=None):
         return forbid(holdout(data, 0.2, 0.1, seed))
 
-    monkeypatch.setattr("veilrec.experiments.tune.make_split", guarded)
+    monkeypatch.setattr(sys.modules[tune.__module__], "make_split", guarded)
     found = tune(small("toy"), tmp_path / "t", trials=2, space=SPACE, progress=False)
     assert len(found.record["trials"]) == 2
     data = synthetic(users=80, items=50, interactions=1600)
@@ -96,7 +89,7 @@ def test_fixed_settings_are_not_searched(toy, small, tmp_path):
 
 
 def test_what_cannot_be_tuned(toy, small, tmp_path):
-    with pytest.raises(ValueError, match="model must be one of .*, got 'popularity'"):
+    with pytest.raises(ValueError, match=r"model must be one of .*, got 'popularity'"):
         tune(small(), tmp_path / "t", progress=False)
     for metric in ("ndcg", "ndcg@0", "speed@10", "ndcg@ten"):
         with pytest.raises(ValueError, match="metric must be one like ndcg@10"):

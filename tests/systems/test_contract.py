@@ -17,7 +17,7 @@ from veilrec.data import Dataset
 from veilrec.systems import SYSTEMS
 from veilrec.training import Recommender
 
-SMALL = {"epochs": 4, "embedding_size": 8, "rank": 8, "iterations": 3, "batch_users": 32, "validate_every": 1}
+SMALL = {"epochs": 8, "embedding_size": 8, "rank": 8, "iterations": 3, "validate_every": 1}
 
 
 @cache

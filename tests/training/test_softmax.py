@@ -43,3 +43,20 @@ def test_equals_the_obvious_sum_and_its_gradient() -> None:
             np.testing.assert_allclose(
                 gradient[place].item(), (moved[0] - moved[1]) / 2e-2, rtol=2e-2, atol=1e-4
             )
+
+
+def test_long_batches_in_parts_give_the_same_loss_and_gradient(monkeypatch) -> None:
+    from veilrec.training import softmax
+
+    weights = sp.random(9, 6, 0.5, format="csr", random_state=2, dtype=np.float32)
+    results = []
+    for rows in (100, 4):
+        monkeypatch.setattr(softmax, "_ROWS_AT_ONCE", rows)
+        random = np.random.default_rng(0)
+        users = torch.tensor(random.normal(size=(9, 4)), dtype=torch.float32, requires_grad=True)
+        items = torch.tensor(random.normal(size=(6, 4)), dtype=torch.float32, requires_grad=True)
+        loss = softmax_loss(users, items, weights, torch.tensor([1, 3]), 0.5)
+        loss.backward()
+        results.append((loss.detach(), users.grad, items.grad))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)

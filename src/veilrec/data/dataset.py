@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from veilrec.core import DataError, check
 from veilrec.data.ids import Ids
+from veilrec.data.order import stable_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,9 +151,9 @@ class Dataset:
         """A data set from codes in any order; sorts by user, then time, then the given order."""
         user = np.asarray(user, dtype=np.int32)
         if time is not None:
-            order = np.lexsort((np.asarray(time), user))
+            order = stable_order(user, np.asarray(time))
         elif len(user) > 1 and bool((np.diff(user) < 0).any()):
-            order = np.argsort(user, kind="stable")
+            order = stable_order(user)
         else:
             order = None
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from veilrec.core import check, check_count, check_non_negative, stream
+from veilrec.core import check, check_count, stream
 from veilrec.data.dataset import Categorical, Dataset, Links
 from veilrec.data.ids import Ids
 from veilrec.data.synthetic_draw import Catalogue, draw_items
@@ -87,8 +87,9 @@ occupation, links
     check_count("users", users, 2)
     check_count("items", items, 2)
     check_count("interactions", interactions)
-    for label, value in (("attribute_strength", attribute_strength), ("drift", drift), ("friends", friends)):
-        check_non_negative(label, value)
+    knobs = {"attribute_strength": (attribute_strength, 10), "drift": (drift, 10), "friends": (friends, 1000)}
+    for label, (value, limit) in knobs.items():
+        check(isinstance(value, int | float) and 0 <= value <= limit, label, f"from 0 to {limit}", value)
     least, most = max(users, items), users * items // 2
     check(
         least <= interactions <= most,
@@ -143,8 +144,9 @@ def _people(users: int, rng: np.random.Generator) -> dict[str, Categorical]:
 
 def _tastes(people: dict[str, Categorical], strength: float, rng: np.random.Generator) -> Floats:
     """Users x taste: what gender, age (neighbouring groups are alike) and occupation give, and their own."""
-    axes = np.linalg.qr(rng.standard_normal((_TASTE_SIZE, _TASTE_SIZE)))[0]  # gender and age do not mix
-    vectors = np.concatenate([axes[:3], rng.standard_normal((len(_OCCUPATIONS), _TASTE_SIZE))])
+    axes, upper = np.linalg.qr(rng.standard_normal((_TASTE_SIZE, 3)))  # at right angles: they do not mix
+    axes *= np.sign(np.diag(upper))  # the one QR factor that every library agrees on
+    vectors = np.concatenate([axes.T, rng.standard_normal((len(_OCCUPATIONS), _TASTE_SIZE))])
     vectors *= np.sqrt(_TASTE_SIZE / (vectors**2).sum(axis=1, keepdims=True))  # the same length for any seed
     angle = np.pi * people["age"].codes[:, None] / (len(_AGE_GROUPS) - 1)
     shared = _GENDER_TASTE * (people["gender"].codes[:, None] - 0.5) * vectors[0]

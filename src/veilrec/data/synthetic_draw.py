@@ -69,6 +69,7 @@ class Catalogue:
     def group_shares(self, moods: Floats) -> Floats:
         """Upper ends of the groups' shares, flat; those of session ``s`` fill ``s`` to ``s + 1``."""
         pull = moods @ self.centre.T
+        pull[:, self.mass == 0] = -np.inf  # a group without items
         pull -= pull.max(axis=1, keepdims=True)
         shares = np.cumsum(np.exp(pull, out=pull) * self.mass, axis=1)
         shares /= shares[:, -1:]

@@ -48,16 +48,19 @@ _GRAPH: Mapping[str, Range | Choice] = {
     "learning_rate": Range(1e-3, 5e-2, log=True),
     "weight_decay": Range(1e-8, 1e-4, log=True),
     "user_power": Range(0.0, 1.0),
+    "norm_power": Range(0.0, 1.0),
 }
 
 SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
+    "item-knn": {"neighbours": Range(10, 500, log=True), "shrinkage": Range(0.1, 1000.0, log=True)},
+    "ease": {"regularization": Range(1.0, 5000.0, log=True)},
     "neumf": {
         "embedding_size": Choice((8, 16, 32, 64)),
         "negatives": Range(1, 8),
         "learning_rate": Range(3e-4, 1e-2, log=True),
         "weight_decay": Range(1e-8, 1e-4, log=True),
     },
-    "ngcf": _GRAPH,
+    "ngcf": {**_GRAPH, "dropout": Range(0.0, 0.5)},
     "lightgcn": _GRAPH,
 }
 """What is searched for each model; popularity has nothing to tune."""

@@ -1,7 +1,7 @@
 """Compiled inner loop of BPR: one stratum of the stratified stochastic gradient (Gemulla et al., KDD 2011).
 
-Users and items are each dealt into blocks; strata that share neither a block of users nor a block of items touch
-disjoint parameters, so threads may run them side by side without a race and in any order.
+Users and items are each dealt into blocks; strata that share neither a block of users nor a block of items
+touch disjoint parameters, so threads may run them side by side without a race and in any order.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -21,7 +21,7 @@ Array = NDArray[Any]
 def deal(
     users: Array, items: Array, user_block: Array, item_block: Array, blocks: int
 ) -> tuple[Array, Array, Array]:
-    """Interactions sorted into blocks x blocks strata: their users, their items, where each stratum begins."""
+    """Interactions sorted into blocks x blocks strata: their users, items, and where each stratum begins."""
     begin = np.zeros(blocks * blocks + 1, np.int64)
     for at in range(len(users)):
         begin[user_block[users[at]] * blocks + item_block[items[at]] + 1] += 1
@@ -44,7 +44,7 @@ def _draw(state: Array, n: int) -> int:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
-    return np.int64(((z >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+    return int(((z >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @njit(cache=True, nogil=True)
@@ -74,8 +74,9 @@ def bpr_stratum(
     """One pass of BPR over the interactions (users, items), shuffled in place; returns the sum of the losses.
 
     x_ui = p_u . q_i + b_i, with b_i in the last column of ``q``. For each (u, i) a negative j is drawn from
-    ``candidates`` until u does not have it (at most 31 times, then the pair is left out), and p_u, q_i, q_j, b_i, b_j
-    take one gradient step on -ln sigmoid(x_ui - x_uj) + decay / 2 (|p_u|^2 + |q_i|^2 + |q_j|^2 + b_i^2 + b_j^2).
+    ``candidates`` until u does not have it (at most 31 times, then the pair is left out), and p_u, q_i, q_j,
+    b_i, b_j take one gradient step on -ln sigmoid(x_ui - x_uj) + decay / 2 (|p_u|^2 + |q_i|^2 + |q_j|^2 +
+    b_i^2 + b_j^2).
     """
     size = p.shape[1]
     state = np.empty(1, np.uint64)

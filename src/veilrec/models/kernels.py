@@ -1,8 +1,8 @@
-"""Compiled inner loops of the classical recommenders.
+"""Compiled inner loops of the neighbour and filter models, and how kernels are dealt to threads.
 
-Each kernel works on the rows ``start:stop`` and writes only to them, without the interpreter lock; :func:`in_threads`
-deals fixed blocks of rows to threads. No two threads write to one place and no sum runs across blocks, so results do
-not depend on the number of threads.
+Each kernel works on the rows ``start:stop`` and writes only to them, without the interpreter lock;
+:func:`in_threads` deals fixed blocks of rows to threads. No two threads write to one place and no sum runs
+across blocks, so results do not depend on the number of threads.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-_SUMS = {"reassoc", "contract", "nsz"}  # lets sums be vectorised; NaN and infinity keep their meaning
-
 
 def in_threads(kernel: Callable[..., Any], rows: int, *arguments: Any, block: int = 64) -> list[Any]:
     """``kernel(start, stop, *arguments)`` for each block of rows, on all cores; what each returned, in order.
@@ -30,140 +28,30 @@ def in_threads(kernel: Callable[..., Any], rows: int, *arguments: Any, block: in
     [[0, 2], [3]]
     """
     edges = [(start, min(start + block, rows)) for start in range(0, rows, block)]
-    if len(edges) < 2 or numba.config.NUMBA_NUM_THREADS == 1:
+    threads = int(vars(numba.config)["NUMBA_NUM_THREADS"])  # the cores, or the variable of that name
+    if len(edges) < 2 or threads == 1:
         return [kernel(start, stop, *arguments) for start, stop in edges]
-    with ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(lambda edge: kernel(*edge, *arguments), edges))
 
 
-# -- alternating least squares ------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True, fastmath=_SUMS)
-def gram_block(start: int, stop: int, vectors: Array) -> Array:
-    """The sum of v v^T over the rows of ``vectors`` from start to stop."""
-    size = vectors.shape[1]
-    total = np.zeros((size, size), np.float32)
-    for row in range(start, stop):
-        for a in range(size):
-            scale = vectors[row, a]
-            for b in range(size):
-                total[a, b] += scale * vectors[row, b]
-    return total
-
-
-def gram(vectors: Array) -> Array:
-    """V^T V in float32.
-
-    >>> gram(np.array([[1.0, 2.0]], np.float32)).tolist()
-    [[1.0, 2.0], [2.0, 4.0]]
-    """
-    blocks = in_threads(gram_block, len(vectors), vectors, block=1024)
-    return np.asarray(np.sum(blocks, axis=0, dtype=np.float32))
-
-
-@njit(cache=True, nogil=True, fastmath=_SUMS)
-def solve_rows(
-    start: int,
-    stop: int,
-    indptr: Array,
-    indices: Array,
-    target: Array,
-    weight: float,
-    base: Array,
-    ridge: Array,
-    vectors: Array,
-    out: Array,
-    steps: int,
-) -> float:
-    """At most ``steps`` of conjugate gradient, from what ``out`` holds, on one linear system A x = b per row.
-
-    A = base + weight V^T V + ridge[row] I and b = V^T t, where V holds the ``vectors`` of the row's entries and t their
-    ``target``. A row without entries gets 0. Returns the sum over rows of x^T A x - 2 b^T x, which is
-    the least-squares objective up to a constant.
-    """
-    size = vectors.shape[1]
-    weight32 = np.float32(weight)
-    x = np.empty(size, np.float32)
-    r = np.empty(size, np.float32)
-    p = np.empty(size, np.float32)
-    q = np.empty(size, np.float32)
-    objective = 0.0
-    for row in range(start, stop):
-        first, last = indptr[row], indptr[row + 1]
-        if first == last:
-            out[row] = 0
-            continue
-        lam = ridge[row]
-        x[:] = out[row]
-        for a in range(size):  # r = b - A x
-            s = lam * x[a]
-            for b in range(size):
-                s += base[a, b] * x[b]
-            r[a] = -s
-        for entry in range(first, last):
-            v = vectors[indices[entry]]
-            s = np.float32(0)
-            for a in range(size):
-                s += v[a] * x[a]
-            objective -= target[entry] * s  # -b^T x, term by term
-            s = target[entry] - weight32 * s
-            for a in range(size):
-                r[a] += s * v[a]
-        rr = np.float32(0)
-        for a in range(size):
-            p[a] = r[a]
-            rr += r[a] * r[a]
-            objective -= x[a] * r[a]  # x^T A x - b^T x = -x^T r
-        enough = np.float32(1e-12) * rr
-        for _ in range(steps):
-            if rr <= enough:
-                break
-            for a in range(size):  # q = A p
-                s = lam * p[a]
-                for b in range(size):
-                    s += base[a, b] * p[b]
-                q[a] = s
-            for entry in range(first, last):
-                v = vectors[indices[entry]]
-                s = np.float32(0)
-                for a in range(size):
-                    s += v[a] * p[a]
-                s *= weight32
-                for a in range(size):
-                    q[a] += s * v[a]
-            s = np.float32(0)
-            for a in range(size):
-                s += p[a] * q[a]
-            step = rr / s
-            objective -= step * rr  # what this step gains
-            fresh = np.float32(0)
-            for a in range(size):
-                x[a] += step * p[a]
-                r[a] -= step * q[a]
-                fresh += r[a] * r[a]
-            turn = fresh / rr
-            for a in range(size):
-                p[a] = r[a] + turn * p[a]
-            rr = fresh
-        out[row] = x
-    return objective
-
-
-# -- neighbours and filters ---------------------------------------------------------------------------
+@njit(cache=True, nogil=True)
+def _count_row(
+    item: int, item_ptr: Array, item_users: Array, user_ptr: Array, user_items: Array, counts: Array
+) -> None:
+    for at in range(item_ptr[item], item_ptr[item + 1]):
+        user = item_users[at]
+        for entry in range(user_ptr[user], user_ptr[user + 1]):
+            counts[user_items[entry]] += 1
 
 
 @njit(cache=True, nogil=True)
 def count_together(
     start: int, stop: int, item_ptr: Array, item_users: Array, user_ptr: Array, user_items: Array, out: Array
 ) -> None:
-    """out[i - start, j] += users who have both i and j, for the items i from start to stop."""
+    """out[i, j] += the number of users who have both i and j."""
     for item in range(start, stop):
-        counts = out[item - start]
-        for at in range(item_ptr[item], item_ptr[item + 1]):
-            user = item_users[at]
-            for entry in range(user_ptr[user], user_ptr[user + 1]):
-                counts[user_items[entry]] += 1
+        _count_row(item, item_ptr, item_users, user_ptr, user_items, out[item])
 
 
 @njit(cache=True, nogil=True)
@@ -178,34 +66,35 @@ def best_neighbours(
     neighbours: Array,
     similarity: Array,
 ) -> None:
-    """Fill rows of ``neighbours`` and ``similarity`` with the most similar other items, in the order of their codes.
+    """Fill rows of ``neighbours`` and ``similarity`` with the most similar other items, ordered by code.
 
-    s_ij = c_ij / (sqrt(c_ii c_jj) + shrinkage). Ties go to the smaller code; an unused place keeps what it holds.
+    s_ij = c_ij / (sqrt(c_ii c_jj) + shrinkage). Ties go to the smaller code; an unused place keeps what it
+    holds.
     """
     n_items, k = len(item_ptr) - 1, neighbours.shape[1]
-    values = np.zeros((1, n_items), np.float32)
+    values = np.empty(n_items, np.float32)
     for item in range(start, stop):
-        values[0, :] = 0
-        count_together(item, item + 1, item_ptr, item_users, user_ptr, user_items, values)
+        values[:] = 0
+        _count_row(item, item_ptr, item_users, user_ptr, user_items, values)
         own = np.float64(item_ptr[item + 1] - item_ptr[item])
         positive = 0
         for j in range(n_items):
-            if j != item and values[0, j] > 0:
+            if j != item and values[j] > 0:
                 scale = np.sqrt(own * (item_ptr[j + 1] - item_ptr[j])) + shrinkage
-                values[0, j] = np.float32(values[0, j] / scale)
+                values[j] = np.float32(values[j] / scale)
                 positive += 1
             else:
-                values[0, j] = 0
+                values[j] = 0
         bar = np.float32(0)
         if positive > k:
-            bar = np.partition(values[0], n_items - k)[n_items - k]
+            bar = np.partition(values, n_items - k)[n_items - k]
         room = k  # places left for values equal to the bar
         for j in range(n_items):
-            if values[0, j] > bar:
+            if values[j] > bar:
                 room -= 1
         place = 0
         for j in range(n_items):
-            value = values[0, j]
+            value = values[j]
             if value > bar or (value == bar and value > 0 and room > 0):
                 if value == bar:
                     room -= 1

@@ -44,11 +44,14 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
     >>> ticks(0.0, 0.23)
     [0.0, 0.05, 0.1, 0.15, 0.2, 0.25]
     """
-    span = high - low if high > low else abs(high) or 1.0
+    span = high - low
+    if span < 1e-9 * max(abs(low), abs(high), 1e-3):  # as good as one value
+        span = max(abs(high), 1e-3)
+        high = low + span
     power = 10.0 ** math.floor(math.log10(span / about))
     step = min((power * factor for factor in (1, 2, 2.5, 5, 10)), key=lambda size: abs(span / size - about))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(number * step, 12) for number in range(first, max(last, first + 1) + 1)]
+    return [float(f"{number * step:.12g}") for number in range(first, max(last, first + 1) + 1)]
 
 
 def dot_chart(title: str, rows: Sequence[Dot]) -> Markup:

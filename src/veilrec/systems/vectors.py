@@ -42,14 +42,15 @@ class GraphRecommender(VectorRecommender, ABC):
     """A graph backbone trained by the softmax over shared negatives (``training/softmax.py``).
 
     ``epochs`` is the length of the schedule; with validation data the best epoch is kept and the run stops
-    after ``patience`` validations without a better one. ``negatives`` items are shared by each batch of
-    ``batch_users`` users.
+    after ``patience`` validations without a better one. An epoch passes all users in ``batches`` parts, each
+    of which shares ``negatives`` items. A score is cos(p_u, q_i) |q_i|^norm_power: 0 ranks by the angle
+    alone, 1 by the inner product, which favours popular items.
     """
 
     embedding_size: int = 64
     layers: int = 3
     epochs: int = 60
-    batch_users: int = 2048
+    batches: int = 8
     negatives: int = 2048
     temperature: float = 0.1
     learning_rate: float = 0.01
@@ -64,7 +65,7 @@ class GraphRecommender(VectorRecommender, ABC):
             "embedding_size",
             "layers",
             "epochs",
-            "batch_users",
+            "batches",
             "negatives",
             "patience",
             "validate_every",
@@ -101,7 +102,7 @@ class GraphRecommender(VectorRecommender, ABC):
             settings=self.settings(),
             final=final,
             epochs=self.epochs,
-            batch_users=self.batch_users,
+            batches=self.batches,
             negatives=self.negatives,
             temperature=self.temperature,
             learning_rate=self.learning_rate,

@@ -1,6 +1,6 @@
 """The `Recommender` base, evaluation, model files, and the loops that train."""
 
-from veilrec.training.evaluate import PROTOCOLS, Evaluation, evaluate, predict_pairs, validation_score
+from veilrec.training.evaluation import PROTOCOLS, Evaluation, evaluate, predict_pairs, validation_score
 from veilrec.training.files import read_model, save_model
 from veilrec.training.loop import Progress, run_epochs
 from veilrec.training.recommender import Array, Job, Recommender

@@ -36,6 +36,7 @@ class Progress:
     best_value: float = -math.inf
     curve: list[dict[str, float]] = field(default_factory=list)
     seconds: float = 0.0
+    """Spent in training steps; validation not counted."""
 
 
 def run_epochs(
@@ -74,6 +75,7 @@ def run_epochs(
         while at.epoch < epochs and since_best < patience:
             began = time.perf_counter()
             loss = float(step(at.epoch))
+            at.seconds += time.perf_counter() - began
             if not math.isfinite(loss):
                 where = f"epoch {at.epoch + 1} of {word}"
                 raise ValueError(f"loss must be finite, got {loss} in {where}. Lower the learning rate.")
@@ -86,7 +88,6 @@ def run_epochs(
                     at.best_value, at.best_epoch = value, at.epoch
                     best = {name: _numpy(state[name]).copy() for name in kept}
                 since_best = (at.epoch - at.best_epoch) // validate_every
-            at.seconds += time.perf_counter() - began
             entry["seconds"] = round(at.seconds, 3)
             at.curve.append(entry)
             shown = f", valid {entry['valid']:.4f}" if "valid" in entry else ""

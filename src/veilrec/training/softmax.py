@@ -7,8 +7,9 @@ N of items drawn uniformly, shared by the whole batch, the loss of a positive (u
 
 (sampled softmax; Wu et al., "On the effectiveness of sampled softmax loss for item recommendation", 2022).
 The log-sum of a user serves all their positives, one dense product serves the batch, and the positives are
-one sparse product, so an epoch costs a handful of products whatever the number of interactions per user.
-Each user weighs n_u^user_power, so that 1 is the plain mean over interactions and 0 the mean over users.
+one sparse product. An epoch has a fixed number of batches, so its cost is that many propagations over the
+graph plus users x negatives products: linear in the data. Each user weighs n_u^user_power, so that 1 is the
+plain mean over interactions and 0 the mean over users.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from veilrec.core import stream, stream_seed
 from veilrec.models import gather_rows
-from veilrec.training.evaluate import validation_score
+from veilrec.training.evaluation import validation_score
 from veilrec.training.loop import Progress, run_epochs
 from veilrec.training.recommender import Array, Job
+
+_ROWS_AT_ONCE = 8192
+"""Users whose logits are held in memory at a time."""
 
 
 def pick_device(wanted: str) -> str:
@@ -62,8 +67,17 @@ def softmax_loss(
     """The loss above for unit vectors; ``positives`` holds weights, users of the batch x items."""
     weight = torch.from_numpy(np.asarray(positives.sum(axis=1), dtype=np.float32).ravel()).to(users.device)
     attraction = (users * gather_rows(positives, items)).sum() / temperature
-    logits = users @ items[negatives].T / temperature  # [batch users, negatives]
-    repulsion = (weight * torch.logsumexp(logits, dim=1)).sum() - weight.sum() * math.log(len(negatives))
+    others = items[negatives].T / temperature  # [embedding_size, negatives]
+
+    def log_sum(part: Tensor) -> Tensor:
+        return torch.logsumexp(part @ others, dim=1)
+
+    if len(users) <= _ROWS_AT_ONCE:
+        spread = log_sum(users)
+    else:  # the logits of a part are computed again in the backward pass instead of being kept
+        parts = torch.split(users, _ROWS_AT_ONCE)
+        spread = torch.cat([checkpoint(log_sum, part, use_reentrant=False) for part in parts])
+    repulsion = (weight * spread).sum() - weight.sum() * math.log(len(negatives))
     return (repulsion - attraction) / weight.sum()
 
 
@@ -75,7 +89,7 @@ def fit_softmax(
     settings: Mapping[str, Any],
     final: Callable[[], tuple[Array, Array]],
     epochs: int,
-    batch_users: int,
+    batches: int,
     negatives: int,
     temperature: float,
     learning_rate: float,
@@ -97,7 +111,7 @@ def fit_softmax(
     device = next(iter(parameters.values())).device
     optimiser = torch.optim.Adam(list(parameters.values()), lr=learning_rate, fused=True)
     state = {**parameters, **optimiser_state(optimiser, parameters)}
-    batches = math.ceil(len(active) / batch_users)
+    batches = min(batches, len(active))
     pool = min(negatives, job.train.n_items)
 
     def step(epoch: int) -> float:

@@ -1,0 +1,95 @@
+"""GF-CF: a graph filter in place of training (Shen et al., CIKM 2021).
+
+Reference: "How powerful is graph convolution for recommendation?", equations 15 and 16.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from veilrec.core import CannotFoldIn, bar, check_count, check_non_negative, stream
+from veilrec.models import kernels
+from veilrec.models.spectral import top_right_vectors
+from veilrec.systems.item_knn import single_items
+from veilrec.training import Array, Job, Recommender
+
+
+@dataclass(eq=False)
+class GFCF(Recommender):
+    """Scores r (R~^T R~ + alpha D^-1/2 V V^T D^1/2) of a history r: a linear and an ideal low-pass filter.
+
+    R~ = D_U^-1/2 R D^-1/2 is the interaction matrix divided by the roots of the users' and the items'
+    degrees, and V holds its ``rank`` leading right singular vectors (``models/spectral.py``). Nothing of the
+    size items x items is held: the linear filter runs over the histories of all users, so it needs the
+    owner's whole model.
+
+    >>> from veilrec.data import Dataset
+    >>> data = Dataset.from_arrays(["a", "a", "b", "b", "c"], ["x", "y", "y", "z", "x"])
+    >>> GFCF(rank=2).fit(data).recommend(["c"], k=1)["item"].to_list()
+    ['y']
+    """
+
+    word: ClassVar[str] = "gf-cf"
+    summary: ClassVar[str] = "training-free graph filter: neighbours plus the low frequencies"
+
+    rank: int = 256
+    alpha: float = 0.3
+
+    def __post_init__(self) -> None:
+        check_count("rank", self.rank)
+        check_non_negative("alpha", self.alpha)
+
+    def _fit(self, job: Job) -> None:
+        by_user, by_item = self.history, self.history.T.tocsr()
+        user_scale, item_scale = (_inverse_root(np.diff(table.indptr)) for table in (by_user, by_item))
+        normal = (sp.diags(user_scale) @ by_user @ sp.diags(item_scale)).tocsr()
+        with bar("filtering gf-cf", None, show=job.progress):
+            _, vectors = top_right_vectors(normal, self.rank, stream(job.seed, self.word))
+        self.shared |= {"item_scale": item_scale, "vectors": vectors}
+        self.private |= {
+            "user_scale": user_scale,
+            "item_pointers": by_item.indptr,
+            "item_users": by_item.indices,
+        }
+
+    def _score(self, users: Array) -> Array:
+        return self._score_histories(self.history[users])
+
+    def _score_histories(self, histories: sp.csr_matrix) -> Array:
+        if "user_scale" not in self.private:
+            raise CannotFoldIn(
+                "this is the shareable part of a gf-cf model, and its filter runs over the histories of all "
+                "users. Load the owner's whole model, or use ease, ials or item-knn."
+            )
+        item_scale, vectors = self.shared["item_scale"], torch.from_numpy(self.shared["vectors"])
+        scaled = histories.multiply(item_scale).tocsr()
+        out = (torch.from_numpy(scaled @ self.shared["vectors"]) @ vectors.T).numpy()
+        out *= self.alpha * np.divide(1, item_scale, out=np.zeros_like(item_scale), where=item_scale > 0)
+        kernels.in_threads(
+            kernels.filter_rows,
+            len(out),
+            histories.indptr,
+            histories.indices,
+            self.private["item_pointers"],
+            self.private["item_users"],
+            self.history.indptr,
+            self.history.indices,
+            self.private["user_scale"],
+            item_scale,
+            out,
+            block=16,
+        )
+        return out
+
+    def _item_similarity(self, items: Array) -> Array:
+        return self._score_histories(single_items(items, len(self.items)))
+
+
+def _inverse_root(degree: Array) -> Array:
+    """degree^-1/2, and 0 where the degree is 0."""
+    return np.where(degree > 0, 1 / np.sqrt(np.maximum(degree, 1)), 0).astype(np.float32)

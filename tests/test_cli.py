@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from typer.testing import CliRunner
+
+from veilrec import __version__
+from veilrec.cli import app
+from veilrec.systems import SYSTEMS
+
+SMALL = "synthetic:80,50,1600"
+COMMANDS = ["demo", "data", "models", "fit", "recommend", "evaluate", "compare", "tune", "report"]
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path, monkeypatch):
+    """Each test in a folder of its own, with a cache of its own and a wide terminal."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VEILREC_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "160")
+    for name in ("VEILREC_DEBUG", "VEILREC_DATA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def call(*words: str, code: int = 0):
+    result = CliRunner().invoke(app, list(words))
+    if result.exit_code != code:
+        raise AssertionError(f"{words} ended with {result.exit_code}: {result.output}") from result.exception
+    return result
+
+
+def machine(*words: str):
+    """What ``--json`` prints: nothing but JSON on standard output."""
+    return json.loads(call(*words, "--json").stdout)
+
+
+# -- help ----------------------------------------------------------------------------------------------
+
+
+def test_help_of_every_command_has_examples():
+    top = call("--help").stdout
+    for word in COMMANDS:
+        assert word in top
+    pages = [(word,) for word in COMMANDS if word != "data"]
+    pages += [("data", word) for word in ("list", "info", "get", "import")]
+    for words in pages:
+        page = call(*words, "--help").stdout
+        assert "Examples" in page
+        assert f"$ veilrec {' '.join(words)}" in page
+
+
+def test_version():
+    assert call("--version").stdout == f"veilrec {__version__}\n"
+
+
+def test_help_waits_for_nothing_heavy():
+    script = (
+        "import sys, time\n"
+        "from veilrec.cli import app\n"
+        "try:\n    app(['--help'])\nexcept SystemExit: pass\n"
+        "heavy = {'torch', 'polars', 'numba', 'sklearn', 'scipy', 'numpy', 'matplotlib', 'optuna'}\n"
+        "print(sorted(heavy & set(sys.modules)), time.process_time(), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded, _, seconds = done.stderr.strip().rpartition(" ")
+    assert loaded == "[]"
+    assert float(seconds) < 0.7
+
+
+# -- one after the other, as a user would ----------------------------------------------------------------
+
+
+def test_fit_evaluate_recommend_report(tmp_path):
+    said = call("fit", "popularity", "--data", SMALL, "--out", "runs/pop", "--seed", "3").stdout
+    assert "recall" in said
+    assert "Privacy statement of popularity" in said
+    record = machine("fit", "popularity", "--data", SMALL, "--out", "runs/pop", "--seed", "3")
+    assert record["seed"] == 3
+    judged = machine("evaluate", "runs/pop", "--k", "5,10,20")
+    assert judged["metrics"] == record["evaluation"]["metrics"]
+    assert "one-positive ranking" in call("evaluate", "runs/pop", "--protocol", "one-positive").stdout
+    rows = machine("recommend", "runs/pop", "--user", "u17", "--user", "u2", "-k", "3")
+    assert [(row["user"], row["rank"]) for row in rows] == [(u, r) for u in ("u17", "u2") for r in (1, 2, 3)]
+    shown = call("recommend", "runs/pop", "--user", "u17", "-k", "3").stdout
+    assert "u17 has interacted with" in shown
+    assert rows[0]["item"] in shown
+    new = machine("recommend", "runs/pop", "--history", f"{rows[0]['item']}, i9", "-k", "2")
+    assert rows[0]["item"] not in [row["item"] for row in new]
+    (tmp_path / "few.txt").write_text("i1\ni2\n")
+    few = machine("recommend", "runs/pop", "--history", "i9", "--candidates", "few.txt")
+    assert {row["item"] for row in few} == {"i1", "i2"}
+    call("recommend", "runs/pop", "--all", "-k", "1", "--csv", "lists.csv")
+    assert len((tmp_path / "lists.csv").read_text().splitlines()) == 81
+    page = machine("report", "runs", "-o", "page.html")
+    assert page["bytes"] == (tmp_path / "page.html").stat().st_size
+    assert call("report", "runs").stdout == "wrote report.html\n"
+
+
+def test_fit_from_a_file_with_overrides(tmp_path):
+    (tmp_path / "mine.yaml").write_text(
+        f"model: popularity\ndata: {SMALL}\nsplit: {{test: 0.2}}\nout: runs/a\n"
+    )
+    record = machine(
+        "fit", "--config", "mine.yaml", "--set", "split.method=leave_one_out", "--set", "evaluate.k=3"
+    )
+    assert record["split"]["method"] == "leave_one_out"
+    assert "recall@3" in record["evaluation"]["metrics"]
+    assert record["command"].startswith("veilrec ")
+    assert (tmp_path / "runs" / "a" / "record.json").exists()
+    default = machine("fit", "popularity", "--data", SMALL)
+    assert default["name"] == "popularity-synthetic"
+
+
+def test_finished_runs_are_kept_and_others_refused():
+    words = ["fit", "popularity", "--data", SMALL, "--out", "runs/pop"]
+    call(*words)
+    assert "is finished already; nothing was done" in call(*words).stderr
+    refused = call(*words, "--seed", "2", code=2)
+    assert "seed was 0 and is 2" in refused.stderr
+    assert machine(*words, "--seed", "2", "--overwrite")["seed"] == 2
+
+
+def test_compare_prints_writes_and_keeps(tmp_path):
+    words = ["compare", "popularity", "--data", SMALL, "--seeds", "2", "--k", "5", "--out", "runs/table"]
+    first = call(*words)
+    assert "recall@5" in first.stdout
+    assert first.stderr.count("fitting") == 2
+    for name in ("record.json", "comparison.png", "comparison.svg"):
+        assert (tmp_path / "runs" / "table" / name).exists()
+    again = call(*words, "--no-plot")
+    assert again.stderr.count("kept") == 2
+    assert machine(*words)["seeds"] == [0, 1]
+
+
+def test_compare_without_matplotlib_still_ends_well(monkeypatch, tmp_path):
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = call("compare", "popularity", "--data", SMALL, "--out", "t")
+    assert 'pip install "veilrec[plots]"' in done.stderr
+    assert (tmp_path / "t" / "record.json").exists()
+
+
+def test_tune_without_optuna_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    refused = call("tune", "neumf", "--data", SMALL, code=2)
+    assert refused.stderr.startswith("error: tuning needs the package 'optuna'")
+    assert 'pip install "veilrec[tune]"' in refused.stderr
+
+
+def test_tune_then_fit():
+    words = ["tune", "neumf", "--data", SMALL, "--trials", "2", "--set", "epochs=1", "--out", "runs/search"]
+    said = call(*words)
+    assert "outside any privacy guarantee" in " ".join(said.stdout.split())
+    record = machine(*words)
+    assert len(record["trials"]) == 2
+    fitted = machine("fit", "--config", "runs/search/best.yaml", "--out", "runs/best")
+    assert fitted["settings"].items() >= record["best"]["settings"].items()
+
+
+def test_models_lists_every_word():
+    assert [row["model"] for row in machine("models")] == list(SYSTEMS)
+    shown = call("models").stdout
+    for word, system in SYSTEMS.items():
+        assert word in shown
+        assert system.summary in shown
+
+
+# -- data ----------------------------------------------------------------------------------------------
+
+
+def test_data_import_list_info(tmp_path):
+    rows = [f"u{u};i{(u * 3 + n) % 17};{1 + n % 5}" for u in range(30) for n in range(8)]
+    (tmp_path / "events.csv").write_text("wer;was;sterne\n" + "\n".join(rows) + "\n")
+    (tmp_path / "people.csv").write_text("wer;age\n" + "\n".join(f"u{u};{20 + u}" for u in range(30)) + "\n")
+    words = ["data", "import", "events.csv", "--user", "wer", "--item", "was", "--rating", "sterne"]
+    more = [
+        "--users",
+        "people.csv",
+        "--rating-range",
+        "1,5",
+        "--attribute-range",
+        "age=0,120",
+        "--name",
+        "shop",
+    ]
+    info = machine(*words, *more)
+    assert (info["name"], info["interactions"], info["rating_range"]) == ("shop", 240, [1.0, 5.0])
+    assert info["attributes"]["age"]["declared"] == [0.0, 120.0]
+    assert "shop" in [row["name"] for row in machine("data", "list")]
+    assert "shop" in call("data", "list").stdout
+    assert machine("data", "info", "shop")["fingerprint"] == info["fingerprint"]
+    assert "240 interactions" in call("data", "info", "shop").stdout
+    assert "name must be new, got 'shop'" in call(*words, *more, code=2).stderr
+    assert "Use it with --data shop" in call(*words, *more, "--overwrite").stdout
+    record = machine("fit", "popularity", "--data", "shop", "--out", "runs/shop")
+    assert record["data"]["fingerprint"] == info["fingerprint"]
+
+
+def test_data_get_refuses_what_it_cannot_fetch():
+    assert "Did you mean 'ml-1m'?" in call("data", "get", "ml-10m", code=2).stderr
+
+
+# -- mistakes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["fit", "popularity", "--data", "absent.csv"], "absent.csv"),
+        (["fit", "popularitty"], "Did you mean 'popularity'?"),
+        (["fit"], "model must be the word of a model"),
+        (["fit", "lightgcn", "--set", "layer=2"], "Did you mean 'layers'?"),
+        (["fit", "lightgcn", "--set", "layers"], "an override must be key=value"),
+        (["fit", "--config", "absent.yaml"], "the configuration must be a file, got none"),
+        (["recommend", "absent", "--user", "u1"], "path must be a saved model"),
+        (["recommend", "absent"], "users must be named by one of --user, --all and --history"),
+        (["evaluate", "absent"], "the run must be a folder that `veilrec fit` wrote"),
+        (["compare", "popularity", "--k", "five"], "--k must be whole numbers by comma, got 'five'"),
+        (["compare"], "Name one or more"),
+        (["report", "absent"], "runs must be a folder, got none"),
+        (["data", "info", "ml-100"], "Did you mean 'ml-100k'?"),
+        (["data", "import", "absent.csv", "--rating-range", "1-5"], "--rating-range must be two numbers"),
+    ],
+)
+def test_mistakes_get_one_line_and_code_2(words, said):
+    result = call(*words, code=2)
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_tracebacks_on_demand(monkeypatch):
+    words = ["fit", "popularity", "--data", "absent.csv"]
+    assert isinstance(CliRunner().invoke(app, ["--debug", *words]).exception, ValueError)
+    monkeypatch.setenv("VEILREC_DEBUG", "1")
+    assert isinstance(CliRunner().invoke(app, words).exception, ValueError)
+
+
+def test_what_nobody_expected_keeps_its_traceback(monkeypatch):
+    def broken(self, job):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(SYSTEMS["popularity"], "_fit", broken)
+    result = CliRunner().invoke(app, ["fit", "popularity", "--data", SMALL])
+    assert isinstance(result.exception, ZeroDivisionError)
+
+
+# -- stopping ------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_leaves_a_run_that_goes_on_to_the_same_bits(tmp_path):
+    words = ["fit", "lightgcn", "--data", SMALL, "--seed", "5", "--quiet"]
+    for setting in ("epochs=300", "patience=300", "embedding_size=8"):
+        words += ["--set", setting]
+    script = (
+        "import veilrec.training.loop as loop\n"
+        "loop.CHECKPOINT_SECONDS = 0\n"
+        "from veilrec.cli import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", script, *words, "--out", "runs/stopped"]
+    environment = {**os.environ, "COLUMNS": "200"}
+    running = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    checkpoint = tmp_path / "runs" / "stopped" / "checkpoints" / "state.safetensors"
+    patience = time.monotonic() + 60
+    while not checkpoint.exists() and running.poll() is None and time.monotonic() < patience:
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "stopped. Give the same command again to go on" in err
+    assert "Traceback" not in err
+    assert out == ""
+    assert not (tmp_path / "runs" / "stopped" / "record.json").exists()
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    call(*words, "--out", "runs/whole")
+    for member in ("model.safetensors", "private/state.safetensors"):
+        ours, theirs = (load_file(tmp_path / "runs" / name / member) for name in ("stopped", "whole"))
+        assert ours.keys() == theirs.keys()
+        assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    events = [json.loads(line) for line in (tmp_path / "runs/stopped/log.jsonl").read_text().splitlines()]
+    assert [event["event"] for event in events if "event" in event] == ["started", "resumed", "finished"]
