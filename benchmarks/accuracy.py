@@ -1,10 +1,11 @@
-"""Accuracy of the plain models on public data, settings chosen on validation, in docs/results/accuracy-*.json.
+"""Accuracy of the plain models on public data, settings chosen on validation, in
+docs/results/accuracy-*.json.
 
     VEILREC_DATA=folder python benchmarks/accuracy.py gowalla-lightgcn
 
-Each candidate (settings and number of epochs) is fitted on train and judged on validation; the best one is fitted
-again on train + validation and judged once on test. Validation fits are kept beside the record and not repeated when
-the script is started again.
+Each candidate (settings and number of epochs) is fitted on train and judged on validation; the best one is
+fitted again on train + validation and judged once on test. Validation fits are kept beside the record and
+not repeated when the script is started again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from veilrec.systems import SYSTEMS
 
 
 def gowalla() -> vr.Split:
-    """The given split; the last tenth of each user's training list is validation, as test follows training."""
+    """The given split; validation is the last tenth of each training list, as test follows training."""
     split = predefined_split("gowalla")
     assert split is not None
     return vr.split.carve_validation(split, 0.1, last=True)
@@ -151,4 +152,5 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("docs/results"))
     chosen = parser.parse_args()
     names = list(STUDIES) if "all" in chosen.studies else chosen.studies
-    raise SystemExit(1 if any([run(name, chosen.out)["missed"] for name in names]) else 0)
+    failed = [name for name in names if run(name, chosen.out)["missed"]]
+    raise SystemExit(1 if failed else 0)

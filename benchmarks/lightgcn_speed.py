@@ -2,11 +2,12 @@
 
     VEILREC_DATA=folder python benchmarks/lightgcn_speed.py --out docs/results/lightgcn-speed.json
 
-The textbook loop is the published training: batches of 2,048 positives with one uniform negative each, BPR, Adam, and the whole
-graph propagated for every batch through a sparse COO product with autograd. Its time is (epochs to 0.175) x (batches per
-epoch) x (measured seconds per batch). Its epochs are counted with our product instead of its own; the script first shows that
-both give the same gradient. Where the count stops before 0.175, the number of epochs run is a lower bound, and so is the ratio.
-The curve on the test part measures time only; settings were chosen in accuracy-gowalla-lightgcn.json.
+The textbook loop is the published training: batches of 2,048 positives with one uniform negative each, BPR,
+Adam, and the whole graph propagated for every batch through a sparse COO product with autograd. Its time is
+(epochs to 0.175) x (batches per epoch) x (measured seconds per batch). Its epochs are counted with our
+product instead of its own; the script first shows that both give the same gradient. Where the count stops
+before 0.175, the number of epochs run is a lower bound, and so is the ratio. The curve on the test part
+measures time only; settings were chosen in accuracy-gowalla-lightgcn.json.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def textbook_propagate(table: torch.Tensor, graph: torch.Tensor) -> torch.Tensor
     return torch.stack(layers, dim=1).mean(dim=1)
 
 
-def bpr_loss(final: torch.Tensor, table: torch.Tensor, n_users: int, batch: tuple[Any, Any, Any]) -> torch.Tensor:
+def bpr_loss(
+    final: torch.Tensor, table: torch.Tensor, n_users: int, batch: tuple[Any, Any, Any]
+) -> torch.Tensor:
     """BPR of a batch plus the penalty on its own embeddings."""
     user, positive, negative = (torch.from_numpy(np.asarray(part, dtype=np.int64)) for part in batch)
     rows = (user, positive + n_users, negative + n_users)
@@ -141,7 +144,9 @@ def ours(split: vr.Split, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("docs/results/lightgcn-speed.json"))
     parser.add_argument("--max-epochs", type=int, default=400, help="where the textbook count may stop")
     parser.add_argument("--timed", type=int, default=8, help="textbook batches to time")
@@ -166,5 +171,7 @@ if __name__ == "__main__":
         "environment": environment(),
     }
     write_json(chosen.out, record)
-    print(f"ours {mine['seconds']} s, textbook {theirs['seconds']:.0f} s, {ratio:.1f} times faster ({record['ratio_is']})")
+    print(
+        f"ours {mine['seconds']} s, textbook {theirs['seconds']:.0f} s, {ratio:.1f} times faster ({record['ratio_is']})"
+    )
     raise SystemExit(0 if ratio >= 10 and mine["seconds"] <= 900 else 1)

@@ -2,8 +2,8 @@
 
     python benchmarks/scaling.py --out docs/results/scaling.json
 
-Linear growth means that the time per epoch and interaction stays the same; the script fails if it more than doubles
-from one size to the next. Small sizes carry fixed costs, so the first step may come out below one.
+Linear growth means that the time per epoch and interaction stays the same; the script fails if it more than
+doubles from one size to the next. Small sizes carry fixed costs, so the first step may come out below one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import resource
 import statistics
+from itertools import pairwise
 from pathlib import Path
 
 import veilrec as vr
@@ -19,7 +20,9 @@ from veilrec.core import environment, write_json
 SIZES = ((2_000, 1_500, 100_000), (12_000, 6_000, 1_000_000), (70_000, 20_000, 10_000_000))
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("docs/results/scaling.json"))
     chosen = parser.parse_args()
     rows = []
@@ -27,12 +30,13 @@ if __name__ == "__main__":
         data = vr.synthetic(users, items, interactions, seed=1)
         model = vr.LightGCN(epochs=4).fit(data, seed=1)
         log = [0.0, *(entry["seconds"] for entry in model.facts["log"])]
-        seconds = statistics.median(after - before for before, after in zip(log[1:-1], log[2:], strict=True))
-        rows.append({"interactions": interactions, "users": users, "items": items, "seconds_per_epoch": seconds})
+        seconds = statistics.median(after - before for before, after in pairwise(log[1:]))
+        sizes = {"interactions": interactions, "users": users, "items": items}
+        rows.append({**sizes, "seconds_per_epoch": seconds})
         print(rows[-1], flush=True)
     growth = [
         (b["seconds_per_epoch"] / a["seconds_per_epoch"]) / (b["interactions"] / a["interactions"])
-        for a, b in zip(rows, rows[1:], strict=False)
+        for a, b in pairwise(rows)
     ]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     record = {

@@ -260,7 +260,7 @@ def test_what_nobody_expected_keeps_its_traceback(monkeypatch):
 
 def test_ctrl_c_leaves_a_run_that_goes_on_to_the_same_bits(tmp_path):
     words = ["fit", "lightgcn", "--data", SMALL, "--seed", "5", "--quiet"]
-    for setting in ("epochs=300", "patience=300", "embedding_size=8"):
+    for setting in ("epochs=60", "patience=60", "embedding_size=8"):
         words += ["--set", setting]
     script = (
         "import veilrec.training.loop as loop\n"

@@ -46,7 +46,7 @@ def test_a_run_keeps_its_other_files(tmp_path: Path) -> None:
 def test_damaged_models_are_named(tmp_path: Path, missing: str) -> None:
     path = model().save(tmp_path / "run")
     (path / missing).write_text("{")
-    with pytest.raises(DataError, match="run: .* Save it again"):
+    with pytest.raises(DataError, match=r"run: .* Save it again"):
         vr.load_model(path)
 
 

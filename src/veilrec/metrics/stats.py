@@ -37,7 +37,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """The outcome of a two-sided paired test."""
+    """The outcome of a two-sided paired test.
+
+    >>> paired_t([2, 4, 6], [1, 2, 3]).p_value < 0.1
+    True
+    """
 
     test: str
     statistic: float

@@ -55,6 +55,31 @@ def count_together(
 
 
 @njit(cache=True, nogil=True)
+def _kth_largest(values: Array, n: int, k: int) -> Any:
+    """The k-th largest of values[:n] by quickselect; reorders them."""
+    low, high, wanted = 0, n - 1, k - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        left, right = low, high
+        while left <= right:
+            while values[left] > pivot:
+                left += 1
+            while values[right] < pivot:
+                right -= 1
+            if left <= right:
+                values[left], values[right] = values[right], values[left]
+                left += 1
+                right -= 1
+        if wanted <= right:
+            high = right
+        elif wanted >= left:
+            low = left
+        else:
+            break
+    return values[wanted]
+
+
+@njit(cache=True, nogil=True)
 def best_neighbours(
     start: int,
     stop: int,
@@ -72,34 +97,28 @@ def best_neighbours(
     holds.
     """
     n_items, k = len(item_ptr) - 1, neighbours.shape[1]
-    values = np.empty(n_items, np.float32)
+    values, positive = np.empty(n_items, np.float32), np.empty(n_items, np.float32)
     for item in range(start, stop):
         values[:] = 0
         _count_row(item, item_ptr, item_users, user_ptr, user_items, values)
-        own = np.float64(item_ptr[item + 1] - item_ptr[item])
-        positive = 0
+        values[item] = 0
+        n = 0
         for j in range(n_items):
-            if j != item and values[j] > 0:
-                scale = np.sqrt(own * (item_ptr[j + 1] - item_ptr[j])) + shrinkage
-                values[j] = np.float32(values[j] / scale)
-                positive += 1
-            else:
-                values[j] = 0
-        bar = np.float32(0)
-        if positive > k:
-            bar = np.partition(values, n_items - k)[n_items - k]
-        room = k  # places left for values equal to the bar
+            if values[j] > 0:
+                together = np.float64(item_ptr[item + 1] - item_ptr[item]) * (item_ptr[j + 1] - item_ptr[j])
+                values[j] = np.float32(values[j] / (np.sqrt(together) + shrinkage))
+                positive[n] = values[j]
+                n += 1
+        bar = _kth_largest(positive, n, k) if n > k else np.float32(0)
+        room = k  # places for values equal to the bar
         for j in range(n_items):
-            if values[j] > bar:
-                room -= 1
+            room -= values[j] > bar
         place = 0
         for j in range(n_items):
-            value = values[j]
-            if value > bar or (value == bar and value > 0 and room > 0):
-                if value == bar:
-                    room -= 1
+            if values[j] > bar or (values[j] == bar and bar > 0 and room > 0):
+                room -= values[j] == bar
                 neighbours[item, place] = j
-                similarity[item, place] = value
+                similarity[item, place] = values[j]
                 place += 1
 
 

@@ -2,14 +2,20 @@
 
 from pathlib import Path
 
+from veilrec.systems.bpr import BPR
+from veilrec.systems.ease import EASE
+from veilrec.systems.gf_cf import GFCF
+from veilrec.systems.ials import IALS
+from veilrec.systems.item_knn import ItemKNN
 from veilrec.systems.lightgcn import LightGCN
+from veilrec.systems.mf import MF
 from veilrec.systems.neumf import NeuMF
 from veilrec.systems.ngcf import NGCF
 from veilrec.systems.popularity import Popularity
 from veilrec.training import Recommender, read_model
 
 SYSTEMS: dict[str, type[Recommender]] = {
-    system.word: system for system in (Popularity, NeuMF, NGCF, LightGCN)
+    system.word: system for system in (Popularity, ItemKNN, EASE, IALS, GFCF, MF, BPR, NeuMF, NGCF, LightGCN)
 }
 
 
@@ -18,4 +24,17 @@ def load_model(path: str | Path) -> Recommender:
     return read_model(path, SYSTEMS)
 
 
-__all__ = ["NGCF", "SYSTEMS", "LightGCN", "NeuMF", "Popularity", "load_model"]
+__all__ = [
+    "BPR",
+    "EASE",
+    "GFCF",
+    "IALS",
+    "MF",
+    "NGCF",
+    "SYSTEMS",
+    "ItemKNN",
+    "LightGCN",
+    "NeuMF",
+    "Popularity",
+    "load_model",
+]

@@ -24,7 +24,7 @@ class EASE(Recommender):
     >>> from veilrec.data import Dataset
     >>> data = Dataset.from_arrays(["a", "a", "b", "b", "c"], ["x", "y", "x", "y", "x"])
     >>> EASE(regularization=1).fit(data).shared["weights"].tolist()
-    [[0.0, 0.6666666865348816], [0.5, 0.0]]
+    [[0.0, 0.5], [0.6666666865348816, 0.0]]
     """
 
     word: ClassVar[str] = "ease"
@@ -41,8 +41,8 @@ class EASE(Recommender):
         n_items = job.train.n_items
         if n_items > self.max_items:
             raise DataError(
-                f"{job.train.name} must have at most {self.max_items:,} items for ease, got {n_items:,}: "
-                f"solving for a weight per pair of items takes {12 * n_items**2 / 1e9:.1f} GB. Raise max_items "
+                f"{job.train.name} must have at most {self.max_items:,} items for ease, got {n_items:,}: a weight "
+                f"per pair of items takes {12 * n_items**2 / 1e9:.1f} GB. Raise max_items "
                 "if there is the memory, or use gf-cf, ials or item-knn."
             )
         with bar("solving ease", None, show=job.progress):

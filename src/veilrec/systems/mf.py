@@ -31,7 +31,7 @@ class MF(VectorRecommender):
     >>> from veilrec.data import Dataset
     >>> data = Dataset.from_arrays(["a", "a", "b"], ["x", "y", "x"], rating=[5, 3, 4], rating_range=(1, 5))
     >>> MF(embedding_size=2).fit(data, progress=False).scores(["b"], ["y"]).round(1).tolist()
-    [[3.2]]
+    [[2.700000047683716]]
     """
 
     word: ClassVar[str] = "mf"
@@ -55,7 +55,7 @@ class MF(VectorRecommender):
         for part in (job.train, job.valid):
             if part is not None and part.rating is None:
                 raise DataError(
-                    f"{part.name} has no ratings, and mf predicts ratings. Use a data set with a rating column, "
+                    f"{part.name} has no ratings, and mf predicts ratings. Use data with a rating column, "
                     "or a model for interactions (ials, bpr, ease)."
                 )
         by_user = job.train.matrix("rating")

@@ -62,12 +62,12 @@ class Evaluation:
         return found.low, found.high
 
     def to_dict(self) -> dict[str, Any]:
-        """Protocol, counts, and each metric's mean with its 95 % interval over users."""
+        """Protocol, counts, and each metric's mean with its 95 % interval over two users or more."""
         means = self.mean()
         metrics: dict[str, Any] = {}
         for name, value in means.items():
             metrics[name] = {"mean": value}
-            if name in self.per_user:
+            if name in self.per_user and len(self.users) > 1:
                 metrics[name]["interval"] = list(self.interval(name))
         return {
             "protocol": self.protocol,

@@ -123,7 +123,7 @@ def _put(state: Mapping[str, Any], values: Mapping[str, np.ndarray[Any, Any]]) -
             import torch
 
             with torch.no_grad():
-                state[name].copy_(torch.from_numpy(value.copy()))
+                state[name].copy_(torch.from_numpy(value.copy()).reshape(state[name].shape))
 
 
 def _save(file: Path, key: str, at: Progress, state: Mapping[str, Any], best: Mapping[str, Any]) -> None:
