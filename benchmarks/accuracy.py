@@ -46,32 +46,41 @@ def _grid(word: str, base: dict[str, Any], **axes: list[Any]) -> list[tuple[str,
     return [(word, cell) for cell in cells]
 
 
-GCN = {"epochs": 40, "batches": 8}
 STUDIES: dict[str, tuple[Callable[[], vr.Split], list[tuple[str, dict[str, Any]]], dict[str, float], str]] = {
     "gowalla-lightgcn": (
         gowalla,
         _grid(
             "lightgcn",
-            {**GCN, "temperature": 0.1},
-            temperature=[0.07, 0.15],
+            {"epochs": 40, "temperature": 0.1, "norm_power": 0.5, "user_power": 0.5, "layers": 3},
+            user_power=[1.0],
+            layers=[4],
             norm_power=[0.0, 1.0],
-            epochs=[20],
+            temperature=[0.15],
+            epochs=[60],
         ),
         {"recall@20": 0.180, "ndcg@20": 0.152},
         "LightGCN paper: Recall@20 0.1830, NDCG@20 0.1554",
     ),
     "gowalla-gf-cf": (
         gowalla,
-        _grid("gf-cf", {}, alpha=[0.1, 1.0]),
+        _grid("gf-cf", {"alpha": 0.3}, alpha=[0.1, 1.0]),
         {"recall@20": 0.185},
         "GF-CF paper: Recall@20 0.1849, NDCG@20 0.1518",
     ),
     "gowalla-popularity": (gowalla, [("popularity", {})], {}, ""),
-    "ml-1m-ease": (ml_1m, _grid("ease", {}, regularization=[200.0, 1000.0]), {"recall@20": 0.295}, ""),
+    "ml-1m-ease": (
+        ml_1m,
+        _grid("ease", {"regularization": 500.0}, regularization=[200.0, 1000.0]),
+        {"recall@20": 0.295},
+        "",
+    ),
     "ml-1m-lightgcn": (
         ml_1m,
         _grid(
-            "lightgcn", {**GCN, "batches": 4, "temperature": 0.15}, temperature=[0.1, 0.2], norm_power=[0.0]
+            "lightgcn",
+            {"epochs": 40, "temperature": 0.15, "norm_power": 0.5, "batches": 4},
+            temperature=[0.1, 0.2],
+            norm_power=[0.0],
         ),
         {"recall@20": 0.25},
         "",

@@ -25,8 +25,8 @@ PEER = """
 import json, sys, time, warnings
 warnings.filterwarnings("ignore")
 import numpy as np, torch
-for old, new in (("float", float), ("int", int), ("bool", bool), ("object", object), ("float_", np.float64),
-                 ("complex_", np.complex128), ("unicode_", np.str_), ("bool8", np.bool_)):
+names = {"float": float, "int": int, "bool": bool, "object": object, "float_": np.float64, "bool8": np.bool_}
+for old, new in {**names, "complex_": np.complex128, "unicode_": np.str_}.items():
     if old not in np.__dict__:
         setattr(np, old, new)
 import scipy.sparse as sp
@@ -45,8 +45,8 @@ sys.argv = sys.argv[:1]
 config = Config(model="LightGCN", dataset="peer", config_dict={
     "data_path": folder, "load_col": {"inter": ["user_id", "item_id"]}, "embedding_size": 64, "n_layers": 3,
     "train_batch_size": 2048, "use_gpu": False, "show_progress": False, "state": "ERROR", "seed": 1,
-    "reproducibility": True, "eval_args": {"split": {"RS": [1.0, 0.0, 0.0]}, "order": "RO", "group_by": "user",
-    "mode": "full"}, "checkpoint_dir": folder})
+    "reproducibility": True, "checkpoint_dir": folder,
+    "eval_args": {"split": {"RS": [1.0, 0.0, 0.0]}, "order": "RO", "group_by": "user", "mode": "full"}})
 dataset = create_dataset(config)
 train, _, _ = data_preparation(config, dataset)
 model = LightGCN(config, train.dataset).to("cpu")

@@ -54,6 +54,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     write("seconds by room: " + ", ".join(f"{room} {spent:.0f}" for room, spent in sorted(_spent.items())))
     write(f"skipped: {len(terminalreporter.stats.get('skipped', []))}")
     for room, spent in config.stash.get(_OVER, {}).items():
-        write(
-            f"FAILED budget: tests of {room} took {spent:.0f} s of {BUDGET.get(room, 30)} s. Make them faster."
-        )
+        limit = BUDGET.get(room, 30)
+        write(f"FAILED budget: tests of {room} took {spent:.0f} s of {limit} s. Make them faster.")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 # ruff: noqa: PT012  (what fails must fail inside the block that is tested)
-
 from veilrec.core import atomic_dir, atomic_path, sha256_file, write_json, write_text
 
 

@@ -55,7 +55,7 @@ class GraphRecommender(VectorRecommender, ABC):
     temperature: float = 0.1
     learning_rate: float = 0.01
     weight_decay: float = 0.0
-    user_power: float = 1.0
+    user_power: float = 0.5
     norm_power: float = 0.5
     patience: int = 5
     validate_every: int = 5
