@@ -15,7 +15,7 @@ from veilrec.data import Categorical, Dataset, describe, synthetic
 from veilrec.data.split import holdout
 
 ROOT = Path(__file__).resolve().parents[2]
-DEFAULT = "0543f58f6476ccbdc56b77b93506904f214d0e4098982f878ed41f2c13e4af33"
+DEFAULT = "c5e386cecd52d372cd6579646a5a1d2a27e2e82637eed1eea2b09fbe5781b3b4"
 ML_100K = (943, 1682, 100_000)
 
 
@@ -204,6 +204,14 @@ def test_order_matters_only_with_drift(small: Dataset) -> None:
     assert abs(order_gap(synthetic(drift=0))) < 0.012
     shuffled = small.item[np.lexsort((np.random.default_rng(0).random(len(small)), small.user))]
     assert abs(order_gap(small, shuffled)) < 0.012
+
+
+def test_without_drift_popular_items_do_not_come_first() -> None:
+    still = synthetic(*ML_100K, drift=0)
+    place = (np.arange(len(still)) - still.offsets[still.user]) / still.user_counts[still.user]
+    fame = np.log(still.item_counts[still.item])
+    fame -= (np.bincount(still.user, fame) / still.user_counts)[still.user]
+    assert abs(np.corrcoef(place, fame)[0, 1]) < 0.012  # the earliest of equal draws winning gives -0.12
 
 
 def test_personal_beats_popular_but_is_not_perfect(small: Dataset) -> None:

@@ -88,6 +88,14 @@ def test_fixed_settings_are_not_searched(toy, small, tmp_path):
         tune(fixed, tmp_path / "u", trials=2, space=SPACE, progress=False)
 
 
+def test_errors_of_ratings_are_made_small(small, tmp_path):
+    found = tune(small("mf", settings={"epochs": 2}), tmp_path / "t", trials=3, metric="rmse", progress=False)
+    values = [trial["value"] for trial in found.record["trials"]]
+    assert found.record["best"]["value"] == min(values)
+    with pytest.raises(ValueError, match=r"metric must be one of recall@10.*, got 'rmse'"):
+        tune(small("ease"), tmp_path / "u", trials=1, metric="rmse", progress=False)
+
+
 def test_what_cannot_be_tuned(toy, small, tmp_path):
     with pytest.raises(ValueError, match=r"model must be one of .*, got 'popularity'"):
         tune(small(), tmp_path / "t", progress=False)

@@ -182,7 +182,7 @@ def test_real_runs_comparisons_and_tunings(tmp_path):
         "All of it",
         "3 records",
         "Left out: broken: a record must be JSON",
-        "table: 1 models",
+        "table: 1 model on",
         "Tuning reads.",
     ):
         assert words in found.text

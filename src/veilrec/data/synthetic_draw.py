@@ -152,8 +152,10 @@ def _fill(
         place = np.searchsorted(catalogue.item_shares, group + rng.random(len(left)), side="right")
         drawn = catalogue.shelf[np.minimum(place, n_items - 1)]
         pair = user[left] * n_items + drawn
-        free = holder[pair] < 0
-        holder[pair[free][::-1]] = left[free][::-1]  # of equal pairs the last write stays: the earliest event
+        free = rng.permutation(np.flatnonzero(holder[pair] < 0))
+        holder[pair[free]] = left[
+            free
+        ]  # of equal pairs the last write stays: any, so that order tells nothing
         won = holder[pair] == left
         item[left[won]] = drawn[won]
         left = left[~won]
@@ -171,4 +173,6 @@ def _settle(
     score[held[who]] = -np.inf
     ranked = np.argsort(-score, axis=1)
     nth = np.arange(len(user)) - np.repeat(np.cumsum(need) - need, need)
-    return np.asarray(ranked[np.repeat(np.arange(len(who)), need), nth])
+    found = np.empty(len(user), dtype=np.int64)
+    found[np.lexsort((rng.random(len(user)), user))] = ranked[np.repeat(np.arange(len(who)), need), nth]
+    return found

@@ -54,6 +54,18 @@ _GRAPH: Mapping[str, Range | Choice] = {
 SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
     "item-knn": {"neighbours": Range(10, 500, log=True), "shrinkage": Range(0.1, 1000.0, log=True)},
     "ease": {"regularization": Range(1.0, 5000.0, log=True)},
+    "ials": {
+        "embedding_size": Choice((16, 32, 64, 128)),
+        "alpha": Range(0.1, 50.0, log=True),
+        "regularization": Range(1e-3, 10.0, log=True),
+    },
+    "gf-cf": {"rank": Range(8, 512, log=True), "alpha": Range(0.01, 3.0, log=True)},
+    "mf": {"embedding_size": Choice((4, 8, 16, 32, 64)), "regularization": Range(1e-3, 10.0, log=True)},
+    "bpr": {
+        "embedding_size": Choice((16, 32, 64, 128)),
+        "learning_rate": Range(5e-3, 0.3, log=True),
+        "regularization": Range(1e-4, 0.1, log=True),
+    },
     "neumf": {
         "embedding_size": Choice((8, 16, 32, 64)),
         "negatives": Range(1, 8),

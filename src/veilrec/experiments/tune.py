@@ -64,9 +64,7 @@ def tune(
     """
     optuna = require("optuna", extra="tune", purpose="tuning")
     check_count("trials", trials)
-    word, _, length = metric.partition("@")
-    known = ("recall", "ndcg", "hit", "precision", "map", "mrr")
-    check(word in known and length.isdigit() and int(length) > 0, "metric", "one like ndcg@10", metric)
+    length = _length(metric)
     if space is None:
         check_choice("model", spec.model, SPACES)
         space = SPACES[spec.model]
@@ -77,13 +75,14 @@ def tune(
     make_model(spec.model, {**spec.settings, **{name: _example(about) for name, about in free.items()}})
     data = load_data(spec.data)
     split = without_test(make_split(spec.split, data, spec.seed, spec.data))
-    study = _open(optuna, Path(out), _key(spec, metric, free, split))
+    study = _open(optuna, Path(out), _key(spec, metric, free, split), metric)
     todo = max(0, trials - len(_done(optuna, study)))
     for _ in track(range(todo), f"tuning {spec.model}", show=progress):
-        value, settings = _trial(optuna, study, spec, split, metric, int(length), free)
+        value, settings = _trial(optuna, study, spec, split, metric, length, free)
         say(f"trial {len(_done(optuna, study))} of {trials}: {metric} {value:.4f} with {_short(settings)}")
     done = _done(optuna, study)
-    best = max(done, key=lambda trial: (trial.value, -trial.number))
+    sign = _sign(metric)
+    best = max(done, key=lambda trial: (sign * trial.value, -trial.number))
     settings = {**spec.settings, **best.params}
     record = new_record(
         "tuning",
@@ -135,7 +134,23 @@ def without_test(split: Split) -> Split:
 # -- the study ---------------------------------------------------------------------------------------
 
 
-def _open(optuna: Any, folder: Path, key: str) -> Any:
+def _sign(metric: str) -> int:
+    """-1 where less is better."""
+    return -1 if metric in ("mae", "rmse") else 1
+
+
+def _length(metric: str) -> int:
+    """The list length a metric needs; any for an error of ratings."""
+    word, _, length = metric.partition("@")
+    if metric in ("mae", "rmse"):
+        return 10
+    known = ("recall", "ndcg", "hit", "precision", "map", "mrr")
+    good = word in known and length.isdigit() and int(length) > 0
+    check(good, "metric", "one like ndcg@10, or rmse or mae", metric)
+    return int(length)
+
+
+def _open(optuna: Any, folder: Path, key: str, metric: str) -> Any:
     """The study in ``folder``, new or old; one of another search is refused."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     if folder.exists() and not folder.is_dir():
@@ -145,9 +160,8 @@ def _open(optuna: Any, folder: Path, key: str) -> Any:
         raise DataError("out must be a new folder or a search, got a folder with other files.", file=folder)
     folder.mkdir(parents=True, exist_ok=True)
     storage = optuna.storages.RDBStorage(f"sqlite:///{file}")
-    study = optuna.create_study(
-        storage=storage, study_name="veilrec", direction="maximize", load_if_exists=True
-    )
+    way = "maximize" if _sign(metric) > 0 else "minimize"
+    study = optuna.create_study(storage=storage, study_name="veilrec", direction=way, load_if_exists=True)
     if study.user_attrs.get("key", key) != key:
         message = (
             "out holds a search with another model, data, split, metric or ranges. Choose another folder."
@@ -182,7 +196,9 @@ def _trial(
     settings = {name: _suggest(trial, name, about) for name, about in space.items()}
     model = make_model(spec.model, {**spec.settings, **settings})
     model.fit(split.train, split.valid, seed=spec.seed, device=spec.device, progress=False)
-    value = evaluate(model, split, k, part="valid", progress=False).mean()[metric]
+    found = evaluate(model, split, k, part="valid", progress=False).mean()
+    check_choice("metric", metric, found)
+    value = found[metric]
     trial.set_user_attr("seconds", model.facts["seconds"])
     study.tell(trial, value)
     return value, settings

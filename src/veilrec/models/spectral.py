@@ -17,7 +17,7 @@ from veilrec.core import check_count
 from veilrec.models.propagation import gather_rows
 
 _EXTRA = 64  # vectors beyond those wanted: they carry the part of the spectrum that converges last
-_DEGREE = 8
+_GROWTH = 16.0  # the filter may magnify by e^16, what float32 can bear
 
 
 def top_right_vectors(
@@ -25,8 +25,8 @@ def top_right_vectors(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The ``k`` largest singular values of ``matrix`` [n, m] and their right vectors [m, k], in float32.
 
-    Stops when every |M v - s^2 v| is at most ``tolerance`` times the largest s^2, or after ``rounds``. Fewer
-    than ``k`` come back where the rank is smaller.
+    Stops when every |M v - s^2 v| is at most ``tolerance`` times the smallest wanted s^2 (or 1/1000 of the
+    largest), or after ``rounds``. Fewer than ``k`` come back where the rank is smaller.
 
     >>> diagonal = sp.csr_matrix(np.diag([3.0, 1.0, 2.0]))
     >>> values, vectors = top_right_vectors(diagonal, 2, np.random.default_rng(0))
@@ -44,12 +44,16 @@ def top_right_vectors(
     start = torch.from_numpy(rng.standard_normal((matrix.shape[1], width), dtype=np.float32))
     squares, block = _rayleigh_ritz(matrix, product(start))
     for _ in range(rounds):
-        error = torch.linalg.vector_norm(product(block[:, :k]) - block[:, :k] * squares[:k], dim=0).max()
-        if error <= tolerance * squares[0]:
+        wanted = min(k, width)
+        error = torch.linalg.vector_norm(
+            product(block[:, :wanted]) - block[:, :wanted] * squares[:wanted], dim=0
+        )
+        if error.max() <= tolerance * max(squares[wanted - 1], 1e-3 * squares[0]):
             break
         half = max(float(squares[-1]), 1e-6 * float(squares[0])) / 2  # the filter is small on [0, 2 half]
+        degree = max(1, int(_GROWTH / np.arccosh(float(squares[0]) / half - 1)))
         before, now = block, product(block) / half - block
-        for _ in range(_DEGREE - 1):  # T_n+1(y) = 2 y T_n(y) - T_n-1(y) with y = M / half - 1
+        for _ in range(degree - 1):  # T_n+1(y) = 2 y T_n(y) - T_n-1(y) with y = M / half - 1
             before, now = now, 2 * (product(now) / half - now) - before
         squares, block = _rayleigh_ritz(matrix, now)
     rank = min(k, int((squares > 1e-6 * squares[0]).sum()))

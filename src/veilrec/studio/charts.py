@@ -32,10 +32,11 @@ class Dot:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a line chart: points (x, y) in the order of x."""
+    """One line of a line chart: points (x, y) in the order of x; ``dots`` leaves them unconnected."""
 
     label: str
     points: Sequence[tuple[float, float]]
+    dots: bool = False
 
 
 def ticks(low: float, high: float, about: int = 4) -> list[float]:
@@ -85,15 +86,16 @@ def dot_chart(title: str, rows: Sequence[Dot]) -> Markup:
 
 
 def line_chart(title: str, lines: Sequence[Line], x_label: str) -> Markup:
-    """Lines over a common axis, each named at the foot in its colour.
+    """Lines over whole numbers (epochs, trials), each named at the foot in its colour.
 
     >>> line_chart("validation", [Line("bpr", [(1, 0.1), (2, 0.2)])], "epoch").count("<polyline")
     1
     """
     every = [point for line in lines for point in line.points]
     x_marks = ticks(min(p[0] for p in every), max(p[0] for p in every))
+    x_marks = [mark for mark in x_marks if mark == int(mark)]
     y_marks = ticks(min(p[1] for p in every), max(p[1] for p in every))
-    left, right, top, bottom = 46.0, _WIDTH - 10, 30.0, 180.0
+    left, right, top, bottom = 46.0, _WIDTH - 10, 36.0, 186.0
     legend, legend_rows = _legend(lines, bottom + 44)
     height = bottom + 34 + 18 * legend_rows
 
@@ -112,11 +114,14 @@ def line_chart(title: str, lines: Sequence[Line], x_label: str) -> Markup:
     parts += [_text(x(mark), bottom + 15, f"{mark:g}", "tick", "middle") for mark in x_marks]
     parts.append(_text(right, bottom + 28, x_label, "tick", "end"))
     for number, line in enumerate(lines):
-        path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in line.points)
-        parts.append(f'<polyline class="line c{number % _COLOURS}" points="{path}"/>')
-        if len(line.points) == 1:
-            a, b = line.points[0]
-            parts.append(f'<circle class="c{number % _COLOURS}" cx="{x(a):.1f}" cy="{y(b):.1f}" r="3.5"/>')
+        look = f"c{number % _COLOURS}"
+        if line.dots or len(line.points) == 1:
+            parts += [
+                f'<circle class="{look}" cx="{x(a):.1f}" cy="{y(b):.1f}" r="3.5"/>' for a, b in line.points
+            ]
+        else:
+            path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in line.points)
+            parts.append(f'<polyline class="line {look}" points="{path}"/>')
     return _svg([*parts, *legend], height, f"{title} of {', '.join(line.label for line in lines)}")
 
 

@@ -81,6 +81,7 @@ def render(records: list[dict[str, Any]], *, title: str, skipped: list[str] | No
         records=records,
         skipped=skipped or [],
         columns=lambda metrics: leading_metrics(metrics, _COLUMNS),
+        plain=lambda value: f"{value:.6g}" if isinstance(value, float) else value,
     )
 
 
@@ -136,10 +137,11 @@ def tuning_chart(record: dict[str, Any]) -> Markup | None:
     ]
     if not values:
         return None
+    pick = min if record["metric"] in ("mae", "rmse") else max
     best = [
-        (number, max(value for _, value in values[: place + 1])) for place, (number, _) in enumerate(values)
+        (number, pick(value for _, value in values[: place + 1])) for place, (number, _) in enumerate(values)
     ]
-    lines = [Line("best so far", best), Line("trial", values)]
+    lines = [Line("best so far", best), Line("trial", values, dots=True)]
     return line_chart(f"{record['metric']} on the validation part", lines, "trial")
 
 

@@ -20,7 +20,8 @@ def show_evaluation(console: Console, name: str, judged: Mapping[str, Any]) -> N
     words = list(dict.fromkeys(word for word, length, _ in metrics if length))
     mark = next(iter(metrics))[2]
     about = f"{name}: {judged['protocol']} ranking of the {judged['part']} part, {judged['users']:,} users"
-    table = _table(Text(about))
+    _title(console, about)
+    table = _table()
     table.add_column("metric")
     for length in lengths:
         table.add_column(f"@{length}", justify="right")
@@ -41,7 +42,7 @@ def show_runs(console: Console, records: Iterable[Mapping[str, Any]]) -> None:
     records = list(records)
     names = leading_metrics(records[0]["evaluation"]["metrics"], _room(console))
     best = {n: max(record["evaluation"]["metrics"][n]["mean"] for record in records) for n in names}
-    table = _table(None)
+    table = _table()
     table.add_column("model")
     for name in names:
         table.add_column(name, justify="right")
@@ -68,9 +69,8 @@ def show_comparison(console: Console, record: Mapping[str, Any]) -> None:
     rows = record["models"]
     names = leading_metrics(rows[0]["metrics"], _room(console))
     seeds = len(record["seeds"])
-    table = _table(
-        Text(f"{record['data']['name']}, {len(rows)} models, {seeds} seed{'s' if seeds > 1 else ''}")
-    )
+    _title(console, f"{record['data']['name']}, {len(rows)} models, {seeds} seed{'s' if seeds > 1 else ''}")
+    table = _table()
     table.add_column("model")
     for name in names:
         table.add_column(name, justify="right")
@@ -97,9 +97,8 @@ def show_comparison(console: Console, record: Mapping[str, Any]) -> None:
 def show_tuning(console: Console, record: Mapping[str, Any], config: str) -> None:
     """The best settings of a search."""
     best = record["best"]
-    table = _table(
-        Text(f"{record['model']} on {record['data']['name']}: best of {len(record['trials'])} trials")
-    )
+    _title(console, f"{record['model']} on {record['data']['name']}: best of {len(record['trials'])} trials")
+    table = _table()
     table.add_column("setting")
     table.add_column("value", justify="right")
     for key, value in best["settings"].items():
@@ -118,7 +117,8 @@ def show_lists(
     for row in rows:
         lists.setdefault(str(row["user"]), []).append(row)
     for user, entries in lists.items():
-        table = _table(Text(f"for {user}"))
+        _title(console, f"for {user}")
+        table = _table()
         for column in ("rank", "item", "score"):
             table.add_column(column, justify="left" if column == "item" else "right")
         for entry in entries:
@@ -132,7 +132,7 @@ def show_lists(
 
 def show_table(console: Console, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Plain rows under a heading."""
-    table = _table(None)
+    table = _table()
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
@@ -140,10 +140,13 @@ def show_table(console: Console, columns: Iterable[str], rows: Iterable[Iterable
     console.print(table)
 
 
-def _table(title: Text | None) -> Table:
-    return Table(
-        title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold"
-    )
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+
+
+def _title(console: Console, text: str) -> None:
+    """A line of its own: the title of a rich table wraps at the table's width."""
+    console.print(Text(text, style="italic"), soft_wrap=True)
 
 
 def _room(console: Console) -> int:

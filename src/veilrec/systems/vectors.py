@@ -52,7 +52,7 @@ class GraphRecommender(VectorRecommender, ABC):
     epochs: int = 60
     batches: int = 8
     negatives: int = 2048
-    temperature: float = 0.1
+    temperature: float = 0.2
     learning_rate: float = 0.01
     weight_decay: float = 0.0
     user_power: float = 0.5

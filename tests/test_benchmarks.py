@@ -1,0 +1,49 @@
+"""The long tier: the benchmarks with their limits, on real data where there is some, in child processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+needs_data = pytest.mark.skipif(not os.environ.get("VEILREC_DATA"), reason="VEILREC_DATA is not set")
+pytestmark = pytest.mark.long
+
+
+def run(script: str, *arguments: str, out: Path) -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / script), *arguments, "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=1800)
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    print(done.stdout[-500:])
+
+
+@needs_data
+@pytest.mark.parametrize("study", ["ml-1m-ease", "ml-1m-lightgcn", "gowalla-gf-cf", "gowalla-lightgcn"])
+def test_accuracy_with_the_recorded_settings(study: str, tmp_path: Path) -> None:
+    run("accuracy.py", study, "--recorded", str(ROOT / "docs" / "results"), out=tmp_path)
+
+
+@needs_data
+def test_lightgcn_beats_the_textbook_loop(tmp_path: Path) -> None:
+    run("lightgcn_speed.py", "--max-epochs", "5", "--timed", "4", out=tmp_path / "speed.json")
+
+
+@needs_data
+def test_full_ranking_costs_little_more_than_the_product(tmp_path: Path) -> None:
+    run("ranking_gowalla.py", out=tmp_path / "ranking.json")
+
+
+def test_an_epoch_grows_linearly(tmp_path: Path) -> None:
+    run("scaling.py", out=tmp_path / "scaling.json")
+
+
+def test_twenty_million_rows_import(tmp_path: Path) -> None:
+    run("import_20m.py", out=tmp_path / "import.json")
+
+
+def test_ten_million_synthetic_interactions(tmp_path: Path) -> None:
+    run("synthetic_speed.py", out=tmp_path / "synthetic.json")
