@@ -90,7 +90,7 @@ def test_fit_evaluate_recommend_report(tmp_path):
     rows = machine("recommend", "runs/pop", "--user", "u17", "--user", "u2", "-k", "3")
     assert [(row["user"], row["rank"]) for row in rows] == [(u, r) for u in ("u17", "u2") for r in (1, 2, 3)]
     shown = call("recommend", "runs/pop", "--user", "u17", "-k", "3").stdout
-    assert "u17 has interacted with" in shown
+    assert "for u17, who has interacted with" in shown
     assert rows[0]["item"] in shown
     new = machine("recommend", "runs/pop", "--history", f"{rows[0]['item']}, i9", "-k", "2")
     assert rows[0]["item"] not in [row["item"] for row in new]
@@ -259,8 +259,8 @@ def test_what_nobody_expected_keeps_its_traceback(monkeypatch):
 
 
 def test_ctrl_c_leaves_a_run_that_goes_on_to_the_same_bits(tmp_path):
-    words = ["fit", "lightgcn", "--data", SMALL, "--seed", "5", "--quiet"]
-    for setting in ("epochs=60", "patience=60", "embedding_size=8"):
+    words = ["fit", "bpr", "--data", SMALL, "--seed", "5", "--quiet"]
+    for setting in ("epochs=150", "patience=150", "validate_every=1", "embedding_size=8"):
         words += ["--set", setting]
     script = (
         "import veilrec.training.loop as loop\n"

@@ -27,6 +27,13 @@ def test_ticks_cover_the_range_and_rise(a, b):
     assert 2 <= len(marks) <= 9
 
 
+@given(st.integers(0, 2000), st.integers(0, 2000))
+def test_whole_ticks_are_whole(a, b):
+    marks = ticks(min(a, b), max(a, b), whole=True)
+    assert all(mark == int(mark) for mark in marks)
+    assert marks[0] <= min(a, b) <= max(a, b) <= marks[-1]
+
+
 def test_dots_are_placed_by_value():
     svg = dot_chart("recall", [Dot("a", 0.0), Dot("b", 0.1, 0.05, 0.15), Dot("c", 0.2)])
     (x0, y0), (x1, y1), (x2, y2) = circles(svg)

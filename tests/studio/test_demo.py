@@ -19,8 +19,8 @@ def test_the_demo_shows_a_table_a_list_a_statement_and_a_page(tmp_path, monkeypa
     result = demo.run_demo(tmp_path / "demo", console=screen)
     said = screen.file.getvalue()  # type: ignore[attr-defined]
     assert [record["name"] for record in result["records"]] == ["popularity", "item-knn"]
-    assert "What item-knn recommends:" in said
-    assert "u17 has interacted with" in said
+    assert "What item-knn recommends" in said
+    assert "for u17, who has interacted with" in said
     assert "Privacy statement of item-knn" in said
     assert "protection: none" in said
     assert said.count("\n  veilrec ") == 3

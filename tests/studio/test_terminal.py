@@ -117,6 +117,6 @@ def test_lists_and_tables_read_no_markup(screen):
     show_lists(screen, rows, {"[b]u": [f"i{n}" for n in range(8)]})
     show_table(screen, ["name"], [["[blink]n"]])
     text = said(screen)
-    assert "[b]u has interacted with i0, i1, i2, i3, i4, i5 and 2 more" in text
+    assert "for [b]u, who has interacted with i0, i1, i2, i3, i4, i5 and 2 more" in text
     assert "[red]x" in text
     assert "[blink]n" in text

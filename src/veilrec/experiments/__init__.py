@@ -28,17 +28,17 @@ from veilrec.experiments.spaces import SPACES, Choice, Range
 from veilrec.experiments.tune import Tuning, tune
 
 __all__ = [
-    "NULL_MODEL",
-    "SPACES",
     "Choice",
     "Comparison",
     "DataSpec",
     "Entry",
     "EvaluateSpec",
     "Experiment",
+    "NULL_MODEL",
     "Plan",
     "Range",
     "Run",
+    "SPACES",
     "SplitSpec",
     "Tuning",
     "command_line",

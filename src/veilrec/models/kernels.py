@@ -149,3 +149,49 @@ def add_dense_rows(start: int, stop: int, indptr: Array, indices: Array, table: 
             source = table[indices[entry]]
             for column in range(len(source)):
                 total[column] += source[column]
+
+
+@njit(cache=True, nogil=True)
+def filter_rows(
+    start: int,
+    stop: int,
+    indptr: Array,
+    indices: Array,
+    item_ptr: Array,
+    item_users: Array,
+    user_ptr: Array,
+    user_items: Array,
+    user_scale: Array,
+    item_scale: Array,
+    out: Array,
+) -> None:
+    """out[r] += h_r R^T R for binary histories h, with R = diag(user_scale) H diag(item_scale).
+
+    Goes from items to the users who have them and back to these users' items; nothing items x items is held.
+    Four histories share each pass. Users are always visited in the order of their codes, so a row's bits do
+    not depend on which rows it shares the pass with.
+    """
+    reach = np.zeros((len(user_scale), 4), np.float32)
+    reached = np.zeros(len(user_scale), np.bool_)
+    total = np.empty((len(item_scale), 4), np.float32)
+    for first in range(start, stop, 4):
+        lanes = min(4, stop - first)
+        for lane in range(lanes):
+            for entry in range(indptr[first + lane], indptr[first + lane + 1]):
+                item = indices[entry]
+                for at in range(item_ptr[item], item_ptr[item + 1]):
+                    reach[item_users[at], lane] += item_scale[item]
+                    reached[item_users[at]] = True
+        total[:] = 0
+        for user in range(len(user_scale)):
+            if reached[user]:
+                for lane in range(4):
+                    reach[user, lane] *= user_scale[user] * user_scale[user]
+                for entry in range(user_ptr[user], user_ptr[user + 1]):
+                    for lane in range(4):
+                        total[user_items[entry], lane] += reach[user, lane]
+                reach[user] = 0
+                reached[user] = False
+        for lane in range(lanes):
+            for item in range(len(item_scale)):
+                out[first + lane, item] += total[item, lane] * item_scale[item]

@@ -39,18 +39,23 @@ class Line:
     dots: bool = False
 
 
-def ticks(low: float, high: float, about: int = 4) -> list[float]:
+def ticks(low: float, high: float, about: int = 4, *, whole: bool = False) -> list[float]:
     """Round numbers from at or below ``low`` to at or above ``high``, about ``about`` steps apart.
 
     >>> ticks(0.0, 0.23)
     [0.0, 0.05, 0.1, 0.15, 0.2, 0.25]
+    >>> ticks(1, 3, whole=True)
+    [1.0, 2.0, 3.0]
     """
     span = high - low
     if span < 1e-9 * max(abs(low), abs(high), 1e-3):  # as good as one value
         span = max(abs(high), 1e-3)
         high = low + span
     power = 10.0 ** math.floor(math.log10(span / about))
-    step = min((power * factor for factor in (1, 2, 2.5, 5, 10)), key=lambda size: abs(span / size - about))
+    steps = [power * factor for factor in (1, 2, 2.5, 5, 10)]
+    if whole:
+        steps = [max(1.0, step) for step in steps if step != 2.5]
+    step = min(steps, key=lambda size: abs(span / size - about))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [float(f"{number * step:.12g}") for number in range(first, max(last, first + 1) + 1)]
 
@@ -92,8 +97,7 @@ def line_chart(title: str, lines: Sequence[Line], x_label: str) -> Markup:
     1
     """
     every = [point for line in lines for point in line.points]
-    x_marks = ticks(min(p[0] for p in every), max(p[0] for p in every))
-    x_marks = [mark for mark in x_marks if mark == int(mark)]
+    x_marks = ticks(min(p[0] for p in every), max(p[0] for p in every), whole=True)
     y_marks = ticks(min(p[1] for p in every), max(p[1] for p in every))
     left, right, top, bottom = 46.0, _WIDTH - 10, 36.0, 186.0
     legend, legend_rows = _legend(lines, bottom + 44)

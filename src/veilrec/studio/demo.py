@@ -58,7 +58,7 @@ def run_demo(out: str | Path, *, console: Console | None) -> dict[str, Any]:
         f"{data['items']:,} items; {split['train']:,} to learn from, {split['test']:,} held out.\n"
     )
     show_runs(console, records)
-    say(f"\nWhat {best} recommends:")
+    say(f"\nWhat {best} recommends")
     show_lists(console, found.frame.to_dicts(), found.histories)
     say(f"\n{best_statement(records, best)}\n")
     say(f"The page: {page}\n")

@@ -117,16 +117,15 @@ def show_lists(
     for row in rows:
         lists.setdefault(str(row["user"]), []).append(row)
     for user, entries in lists.items():
-        _title(console, f"for {user}")
+        seen = histories.get(user, [])
+        more = f" and {len(seen) - 6:,} more" if len(seen) > 6 else ""
+        who = f", who has interacted with {', '.join(seen[:6])}{more}" if seen else ""
+        _title(console, f"for {user}{who}")
         table = _table()
         for column in ("rank", "item", "score"):
             table.add_column(column, justify="left" if column == "item" else "right")
         for entry in entries:
             table.add_row(str(entry["rank"]), Text(str(entry["item"])), f"{entry['score']:.4g}")
-        seen = histories.get(user, [])
-        if seen:
-            more = f" and {len(seen) - 6:,} more" if len(seen) > 6 else ""
-            console.print(Text(f"{user} has interacted with {', '.join(seen[:6])}{more}", style="dim"))
         console.print(table)
 
 

@@ -41,9 +41,9 @@ class EASE(Recommender):
         n_items = job.train.n_items
         if n_items > self.max_items:
             raise DataError(
-                f"{job.train.name} must have at most {self.max_items:,} items for ease, got {n_items:,}: a weight "
-                f"per pair of items takes {12 * n_items**2 / 1e9:.1f} GB. Raise max_items "
-                "if there is the memory, or use gf-cf, ials or item-knn."
+                f"{job.train.name} must have at most {self.max_items:,} items for ease, got {n_items:,}: a "
+                f"weight per pair of items takes {12 * n_items**2 / 1e9:.1f} GB. Raise max_items if there is "
+                "the memory, or use gf-cf, ials or item-knn."
             )
         with bar("solving ease", None, show=job.progress):
             self.shared["weights"] = ease_weights(self.history, self.regularization)

@@ -1,6 +1,6 @@
 """GF-CF: a graph filter in place of training (Shen et al., CIKM 2021).
 
-Reference: "How powerful is graph convolution for recommendation?", equations 15 and 16.
+Reference: "How powerful is graph convolution for recommendation?".
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from veilrec.core import CannotFoldIn, bar, check_count, check_non_negative, stream
+from veilrec.models import gather_rows, kernels
 from veilrec.models.spectral import top_right_vectors
 from veilrec.systems.item_knn import single_items
 from veilrec.training import Array, Job, Recommender
@@ -67,17 +66,27 @@ class GFCF(Recommender):
                 "this is the shareable part of a gf-cf model, and its filter runs over the histories of all "
                 "users. Load the owner's whole model, or use ease, ials or item-knn."
             )
-        # everything is kept transposed, [items or users, histories]: sparse products want many columns
-        item_scale = torch.from_numpy(self.shared["item_scale"])[:, None]
-        user_scale = torch.from_numpy(self.private["user_scale"])[:, None]
-        vectors = torch.from_numpy(self.shared["vectors"])
-        block = item_scale * torch.from_numpy(histories.T.toarray())
-        reach = _sum_rows(self.history.indptr, self.history.indices, block)  # [users, histories]
-        reach *= user_scale.square()
-        linear = _sum_rows(self.private["item_pointers"], self.private["item_users"], reach)
-        root = torch.where(item_scale > 0, 1 / item_scale, 0)
-        scores = linear.mul_(item_scale).add_(root * (vectors @ (vectors.T @ block)), alpha=self.alpha)
-        return scores.T.contiguous().numpy()
+        item_scale, vectors = self.shared["item_scale"], torch.from_numpy(self.shared["vectors"])
+        scaled = sp.csr_matrix(
+            (item_scale[histories.indices], histories.indices, histories.indptr), histories.shape
+        )
+        out = (gather_rows(scaled, vectors) @ vectors.T).numpy()
+        out *= self.alpha * np.divide(1, item_scale, out=np.zeros_like(item_scale), where=item_scale > 0)
+        kernels.in_threads(
+            kernels.filter_rows,
+            len(out),
+            histories.indptr,
+            histories.indices,
+            self.private["item_pointers"],
+            self.private["item_users"],
+            self.history.indptr,
+            self.history.indices,
+            self.private["user_scale"],
+            item_scale,
+            out,
+            block=16,
+        )
+        return np.asarray(out)
 
     def _item_similarity(self, items: Array) -> Array:
         return self._score_histories(single_items(items, len(self.items)))
@@ -86,13 +95,3 @@ class GFCF(Recommender):
 def _inverse_root(degree: Array) -> Array:
     """degree^-1/2, and 0 where the degree is 0."""
     return np.where(degree > 0, 1 / np.sqrt(np.maximum(degree, 1)), 0).astype(np.float32)
-
-
-def _sum_rows(pointers: Array, indices: Array, block: Tensor) -> Tensor:
-    """A binary sparse matrix times ``block``, 64 columns at a time: the kernel is fastest so."""
-    index, offsets = torch.from_numpy(indices), torch.from_numpy(pointers)
-    parts = [
-        F.embedding_bag(index, part.contiguous(), offsets, mode="sum", include_last_offset=True)
-        for part in torch.split(block, 64, dim=1)
-    ]
-    return torch.cat(parts, dim=1)

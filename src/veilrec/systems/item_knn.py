@@ -27,7 +27,7 @@ class ItemKNN(Recommender):
     >>> from veilrec.data import Dataset
     >>> data = Dataset.from_arrays(["a", "a", "b", "b", "c"], ["tea", "mate", "tea", "mate", "tea"])
     >>> ItemKNN(shrinkage=0).fit(data).similar_items(["tea"])["score"].round(3).to_list()
-    [0.816]
+    [0.8159999847412109]
     """
 
     word: ClassVar[str] = "item-knn"
