@@ -101,7 +101,7 @@ def _judge(word: str, settings: dict[str, Any], split: vr.Split, part: str) -> d
 
 
 def run(name: str, out: Path, recorded: Path | None = None) -> dict[str, Any]:
-    """One study, from candidates to the test figure; with ``recorded``, the settings chosen there are taken."""
+    """One study, from candidates to the test figure; ``recorded`` has settings that were chosen before."""
     make, cells, goals, published = STUDIES[name]
     split = make()
     assert split.valid is not None
@@ -129,7 +129,7 @@ def run(name: str, out: Path, recorded: Path | None = None) -> dict[str, Any]:
         "data_fingerprint": split.source_fingerprint,
         "split": {"method": split.method, "settings": dict(split.settings), "fingerprint": split.fingerprint},
         "seeds": 1,
-        "chosen_on": "validation recall@20" if tried else "nothing to choose" if recorded is None else "recorded",
+        "chosen_on": "validation recall@20" if tried else "an earlier record" if recorded else "nothing",
         "validation": tried,
         "test": test,
         "published": published,

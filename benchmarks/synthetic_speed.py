@@ -1,6 +1,6 @@
 """How long the synthetic world takes, and how much memory: `python -m benchmarks.synthetic_speed`.
 
-Limit: 10 million interactions in 60 s on the clock and 6 GB, on two cores. Processor seconds are printed too: a
+Limit: 10 million interactions in 60 s on the clock and 6 GB, on two cores. Processor seconds are shown too: a
 much larger clock means a busy machine. Each size runs in its own process; the record goes to
 docs/results/synthetic-speed.json.
 """
@@ -46,6 +46,7 @@ def measure(users: int, items: int, interactions: int) -> dict[str, float | int 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--one", nargs=3, type=int, metavar=("USERS", "ITEMS", "INTERACTIONS"))
+    parser.add_argument("--out", type=Path, default=RECORD)
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(measure(*arguments.one)))
@@ -56,7 +57,9 @@ def main() -> int:
         rows.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
         print(json.dumps(rows[-1]), flush=True)
     good = rows[-1]["seconds"] <= SECONDS and rows[-1]["gigabytes"] <= GIGABYTES
-    write_json(RECORD, {"command": COMMAND, "environment": environment(), "within_limit": good, "rows": rows})
+    write_json(
+        arguments.out, {"command": COMMAND, "environment": environment(), "within_limit": good, "rows": rows}
+    )
     print(f"{'within' if good else 'beyond'} {SECONDS:g} s and {GIGABYTES:g} GB")
     return 0 if good else 1
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from veilrec.data import read as read
     from veilrec.data import split as split
     from veilrec.data import synthetic as synthetic
-    from veilrec.experiments import compare as compare
+    from veilrec.experiments.compare import compare as compare
     from veilrec.privacy import Guarantee as Guarantee
     from veilrec.systems import BPR as BPR
     from veilrec.systems import EASE as EASE

@@ -15,11 +15,11 @@ from veilrec.experiments import (
     Plan,
     SplitSpec,
     compare,
-    plot_comparison,
     read_record,
     run_plan,
 )
-from veilrec.experiments.compare import Cell, summarise
+from veilrec.experiments.cells import Cell
+from veilrec.experiments.compare import summarise
 from veilrec.metrics import cohen_dz, holm, mean_interval, paired_t
 from veilrec.systems import Popularity
 
@@ -188,14 +188,3 @@ def test_bad_folders_and_cells(toy, tmp_path):
     next((tmp_path / "table" / "cells").glob("toy-0-*")).write_bytes(b"torn")
     with pytest.raises(DataError, match="Delete it to compute it again"):
         run_plan(PLAN, tmp_path / "table", progress=False)
-
-
-def test_the_plot_is_written_in_each_kind(toy, tmp_path):
-    record = run_plan(PLAN, tmp_path / "table", progress=False).record
-    png = plot_comparison(record, tmp_path / "a.png").read_bytes()
-    assert png.startswith(b"\x89PNG")
-    svg = plot_comparison(record, tmp_path / "a.svg").read_text()
-    assert "<svg" in svg
-    assert plot_comparison(record, tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
-    with pytest.raises(ValueError, match=r"one of .png, .svg, .pdf, got 'a.gif'"):
-        plot_comparison(record, tmp_path / "a.gif")

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from veilrec.core import DataError
-from veilrec.experiments import Experiment, load_config, load_plan, make_model
-from veilrec.experiments.config import Entry, EvaluateSpec, Plan
+from veilrec.experiments import load_config, load_plan, make_model
+from veilrec.experiments.specs import Entry, Plan
 
 FILE = """
 model: lightgcn
@@ -80,16 +80,6 @@ def test_an_unknown_key_names_the_file_and_the_nearest(tmp_path):
     path.write_text("model: popularity\nevaluat: {k: 5}\n")
     with pytest.raises(DataError, match=r"typo\.yaml: evaluat must be a key.*Did you mean 'evaluate'\?"):
         load_config(path)
-
-
-def test_specs_are_frozen_and_plain():
-    spec = Experiment("popularity")
-    with pytest.raises(AttributeError):
-        spec.seed = 2  # type: ignore[misc]
-    assert spec.to_dict()["evaluate"] == {"k": [5, 10, 20], "protocol": "full"}
-    assert "out" not in spec.to_dict()
-    with pytest.raises(ValueError, match=r"evaluate\.k must be one length or more"):
-        EvaluateSpec(())
 
 
 def test_make_model_checks_words_settings_and_types():

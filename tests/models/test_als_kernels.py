@@ -93,8 +93,8 @@ def test_blocks_and_threads_do_not_change_bits() -> None:
     for block in (1, 4, 25):
         out = np.zeros((25, 6), np.float32)
         kernels.in_threads(
-            als_kernels.solve_rows, 25, table.indptr, table.indices, target, 2.0, base, ridge, vectors, out, 3,
-            block=block,
+            als_kernels.solve_rows, 25, table.indptr, table.indices, target, 2.0, base, ridge, vectors, out,
+            3, block=block,
         )  # fmt: skip
         results.append(out)
     np.testing.assert_array_equal(results[0], results[1])

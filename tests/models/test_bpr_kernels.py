@@ -55,8 +55,8 @@ def test_deal_sorts_into_strata() -> None:
 
 
 def slow_stratum(
-    users: list[int], items: list[int], candidates: list[int], has: list[set[int]], p: np.ndarray, q: np.ndarray,
-    rate: float, decay: float, seed: int,
+    users: list[int], items: list[int], candidates: list[int], has: list[set[int]],
+    p: np.ndarray, q: np.ndarray, rate: float, decay: float, seed: int,
 ) -> float:  # fmt: skip
     """The paper's update, one pair after another, in float64."""
     state, total = [seed], 0.0

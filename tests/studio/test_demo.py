@@ -14,18 +14,18 @@ def test_every_model_of_the_demo_exists():
 
 
 def test_the_demo_shows_a_table_a_list_a_statement_and_a_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "MODELS", {"popularity": {}, "item-knn": {}})
+    monkeypatch.setattr(demo, "MODELS", {"popularity": {}, "ease": {}})
     screen = Console(file=io.StringIO(), width=100, color_system=None)
     result = demo.run_demo(tmp_path / "demo", console=screen)
     said = screen.file.getvalue()  # type: ignore[attr-defined]
-    assert [record["name"] for record in result["records"]] == ["popularity", "item-knn"]
-    assert "What item-knn recommends" in said
+    assert [record["name"] for record in result["records"]] == ["popularity", "ease"]
+    assert "What ease recommends" in said
     assert "for u17, who has interacted with" in said
-    assert "Privacy statement of item-knn" in said
+    assert "Privacy statement of ease" in said
     assert "protection: none" in said
     assert said.count("\n  veilrec ") == 3
     page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
-    assert "item-knn" in page
+    assert "ease" in page
     again = demo.run_demo(tmp_path / "demo", console=None)
     assert again["list"] == result["list"]
     assert len(result["list"]) == 5

@@ -1,18 +1,7 @@
 """A spec in, a JSON record out: runs, comparisons, tuning, and the files they leave behind."""
 
 from veilrec.experiments.compare import Comparison, compare, run_plan
-from veilrec.experiments.config import (
-    NULL_MODEL,
-    DataSpec,
-    Entry,
-    EvaluateSpec,
-    Experiment,
-    Plan,
-    SplitSpec,
-    load_config,
-    load_plan,
-    make_model,
-)
+from veilrec.experiments.config import load_config, load_plan, make_model
 from veilrec.experiments.plots import plot_comparison
 from veilrec.experiments.records import (
     command_line,
@@ -25,6 +14,7 @@ from veilrec.experiments.records import (
 from veilrec.experiments.run import Run, evaluate_run, fit_run, open_run
 from veilrec.experiments.sources import load_data, make_split
 from veilrec.experiments.spaces import SPACES, Choice, Range
+from veilrec.experiments.specs import NULL_MODEL, DataSpec, Entry, EvaluateSpec, Experiment, Plan, SplitSpec
 from veilrec.experiments.tune import Tuning, tune
 
 __all__ = [

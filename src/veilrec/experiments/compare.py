@@ -6,10 +6,7 @@ comparison that was stopped, or is asked again with one model more, computes onl
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,34 +15,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from veilrec.core import DataError, atomic_path, check
-from veilrec.data import Dataset, Split
-from veilrec.experiments.config import (
-    NULL_MODEL,
-    DataSpec,
-    Entry,
-    EvaluateSpec,
-    Plan,
-    SplitSpec,
-    make_model,
-)
+from veilrec.core import DataError, check
+from veilrec.data import Dataset
+from veilrec.experiments.cells import Cell, cell_key, compute_cell, read_cell
+from veilrec.experiments.config import make_model
 from veilrec.experiments.records import new_record, write_record
 from veilrec.experiments.sources import load_data, make_split
+from veilrec.experiments.specs import NULL_MODEL, DataSpec, Entry, EvaluateSpec, Plan, SplitSpec
 from veilrec.metrics import cohen_dz, holm, mean_interval, paired_t, seed_interval, sign_flip_test
-from veilrec.training import Array, Recommender, evaluate
+from veilrec.training import Array, Recommender
 
 LEVEL = 0.95
 MANY = 100
 """From this number of users on, differences are tested by the paired t test; below, by sign flips."""
-
-
-@dataclass(frozen=True, eq=False)
-class Cell:
-    """One model under one seed: per-user values, figures of the whole, and what was fitted."""
-
-    users: Array
-    values: dict[str, Array]
-    about: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,11 +119,11 @@ def run_plan(
     cells: dict[str, list[Cell]] = {entry.label: [] for entry in plan.models}
     for entry, seed, split in grid:
         model = models[entry.label]
-        path = folder / "cells" / f"{entry.model}-{seed}-{_key(plan, model, split, seed)}.safetensors"
+        path = folder / "cells" / f"{entry.model}-{seed}-{cell_key(plan, model, split, seed)}.safetensors"
         say(f"{entry.label}, seed {seed}: {'kept' if path.exists() else 'fitting'}")
         if not path.exists():
-            _compute(plan, entry, seed, split, path, progress)
-        cells[entry.label].append(_read_cell(path))
+            compute_cell(plan, entry, seed, split, path, progress)
+        cells[entry.label].append(read_cell(path))
     record = new_record(
         "comparison",
         folder.name,
@@ -248,64 +230,3 @@ def _note(plan: Plan) -> str:
         way = plan.evaluate.protocol
         parts.append(f"protocol {way}, never to be compared with full ranking")
     return "; ".join(parts) + "."
-
-
-# -- cells -------------------------------------------------------------------------------------------
-
-
-def _key(plan: Plan, model: Recommender, split: Split, seed: int) -> str:
-    from veilrec import __version__
-
-    about = [
-        __version__,
-        model.word,
-        model.settings(),
-        split.source_fingerprint,
-        split.fingerprint,
-        seed,
-        list(plan.evaluate.k),
-        plan.evaluate.protocol,
-    ]
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _compute(plan: Plan, entry: Entry, seed: int, split: Split, path: Path, progress: bool) -> None:
-    from safetensors.numpy import save_file
-
-    model = make_model(entry.model, entry.settings)
-    checkpoint = path.with_suffix(".checkpoint")
-    model.fit(
-        split.train, split.valid, seed=seed, device=plan.device, checkpoint=checkpoint, progress=progress
-    )
-    judged = evaluate(
-        model, split, plan.evaluate.k, protocol=plan.evaluate.protocol, seed=seed, progress=progress
-    )
-    about = {
-        "model": model.word,
-        "settings": model.settings(),
-        "seed": seed,
-        "overall": judged.overall,
-        "seconds": model.facts["seconds"],
-        "guarantee": model.guarantee.to_dict(),
-        "statement": str(model.guarantee),
-    }
-    arrays = {f"metric.{name}": np.ascontiguousarray(values) for name, values in judged.per_user.items()}
-    arrays["users"] = np.ascontiguousarray(judged.users)
-    with atomic_path(path) as temporary:
-        save_file(arrays, temporary, metadata={"about": json.dumps(about)})
-    shutil.rmtree(checkpoint, ignore_errors=True)
-
-
-def _read_cell(path: Path) -> Cell:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as saved:
-            about = json.loads((saved.metadata() or {})["about"])
-            arrays = {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise DataError(
-            f"the cell cannot be read ({error}). Delete it to compute it again.", file=path
-        ) from error
-    values = {n.removeprefix("metric."): a for n, a in sorted(arrays.items()) if n.startswith("metric.")}
-    return Cell(arrays["users"], values, about)

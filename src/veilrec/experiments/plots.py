@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from veilrec.core import atomic_path, check, require
-from veilrec.experiments.config import NULL_MODEL
 from veilrec.experiments.records import leading_metrics
+from veilrec.experiments.specs import NULL_MODEL
 
 _ACCENT, _QUIET, _INK, _SOFT, _RULE = "#4454d6", "#9096a8", "#1b1d26", "#5d6272", "#e4e6ee"
 
@@ -17,6 +17,11 @@ def plot_comparison(record: Mapping[str, Any], path: str | Path) -> Path:
     """Draw the leading metrics of a comparison's record; the name of ``path`` says PNG, SVG or PDF.
 
     The thick line is the interval over users, the thin one, where there are several seeds, over seeds.
+
+    >>> plot_comparison({}, "picture.txt")
+    Traceback (most recent call last):
+        ...
+    ValueError: path must be a name ending in one of .png, .svg, .pdf, got 'picture.txt'.
     """
     path = Path(path)
     kinds = (".png", ".svg", ".pdf")
@@ -28,6 +33,7 @@ def plot_comparison(record: Mapping[str, Any], path: str | Path) -> Path:
     down = -(-len(names) // across)
     size = (5.2 * across, down * (0.9 + 0.34 * len(rows)) + 0.5)
     figure = figures.Figure(figsize=size, dpi=160, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
     panels = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
     for panel, name in zip(panels, names):
         _panel(panel, rows, name)
@@ -60,7 +66,8 @@ def _panel(panel: Any, rows: list[dict[str, Any]], name: str) -> None:
     panel.set_title(name, loc="left", fontsize=10.5, fontweight="bold", color=_INK)
     panel.set_yticks(list(places), [row["label"] for row in rows])
     panel.set_ylim(len(rows) - 0.5, -0.7)
-    panel.set_xlim(left=0)
+    panel.set_xlim(0, 1.06 * panel.get_xlim()[1])
+    panel.locator_params(axis="x", nbins=5)
     panel.grid(axis="x", color=_RULE, linewidth=0.8)
     panel.set_axisbelow(True)
     panel.tick_params(length=0, labelsize=9, colors=_SOFT)

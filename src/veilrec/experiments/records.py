@@ -85,7 +85,14 @@ def read_record(path: str | Path) -> dict[str, Any]:
 
 
 def find_records(folder: str | Path) -> list[Path]:
-    """Every ``record.json`` at or below ``folder``, sorted by path; hidden folders are left out."""
+    """Every ``record.json`` at or below ``folder``, sorted by path; hidden folders are left out.
+
+    >>> import tempfile
+    >>> top = Path(tempfile.mkdtemp())
+    >>> _ = write_record(top / "runs" / "a", {"format": 1})
+    >>> [path.relative_to(top).as_posix() for path in find_records(top)]
+    ['runs/a/record.json']
+    """
     top = Path(folder)
     if not top.is_dir():
         raise DataError("runs must be a folder, got none. Check the path.", file=top)

@@ -18,15 +18,10 @@ from typing import Any
 
 from veilrec.core import DataError, write_json, write_text
 from veilrec.data import Dataset, Split
-from veilrec.experiments.config import (
-    DataSpec,
-    EvaluateSpec,
-    Experiment,
-    SplitSpec,
-    make_model,
-)
+from veilrec.experiments.config import make_model
 from veilrec.experiments.records import new_record, portable, write_record
 from veilrec.experiments.sources import is_file, load_data, make_split
+from veilrec.experiments.specs import DataSpec, EvaluateSpec, Experiment, SplitSpec
 from veilrec.systems import load_model
 from veilrec.training import Evaluation, Recommender, evaluate
 
@@ -80,6 +75,12 @@ def fit_run(
 
     A finished run of the same spec and data is left as it is. A run of another spec is refused, before any
     work, unless ``overwrite``.
+
+    >>> import tempfile
+    >>> spec = Experiment("popularity", data=DataSpec("synthetic:60,40,900"))
+    >>> folder = fit_run(spec, Path(tempfile.mkdtemp()) / "pop", progress=False)
+    >>> open_run(folder).model.word, evaluate_run(folder, k=(5,), progress=False).part
+    ('popularity', 'test')
     """
     folder = Path(out)
     plain = portable_spec(spec)

@@ -22,7 +22,7 @@ from veilrec.data import (
 )
 from veilrec.data import split as splits
 from veilrec.data.named import SETS
-from veilrec.experiments.config import DataSpec, SplitSpec
+from veilrec.experiments.specs import DataSpec, SplitSpec
 from veilrec.experiments.values import nearest
 
 SYNTHETIC = "synthetic"

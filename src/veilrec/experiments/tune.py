@@ -18,11 +18,12 @@ import yaml
 
 from veilrec.core import DataError, check, check_choice, check_count, require, stream_seed, track, write_text
 from veilrec.data import Dataset, Split
-from veilrec.experiments.config import Experiment, make_model
+from veilrec.experiments.config import make_model
 from veilrec.experiments.records import new_record, write_record
 from veilrec.experiments.run import portable_spec
 from veilrec.experiments.sources import load_data, make_split
 from veilrec.experiments.spaces import SPACES, Choice, Range
+from veilrec.experiments.specs import Experiment
 from veilrec.training import evaluate
 
 STATEMENT = (

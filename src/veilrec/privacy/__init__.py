@@ -2,4 +2,6 @@
 
 from veilrec.privacy.guarantee import Guarantee
 
-__all__ = ["Guarantee"]
+__all__ = [
+    "Guarantee",
+]

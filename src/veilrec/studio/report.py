@@ -99,7 +99,7 @@ def group_runs(runs: list[dict[str, Any]]) -> list[Group]:
 def _group(runs: list[dict[str, Any]], names: list[str]) -> Group:
     runs = sorted(runs, key=lambda run: -run["evaluation"]["metrics"][names[0]]["mean"])
     curves = _curves(runs)
-    drawn = names[: _CHARTS - (curves is not None)]
+    drawn = names[: _CHARTS - (curves is not None)] if len(runs) > 1 else []  # one dot tells nothing
     judged = runs[0]["evaluation"]
     return Group(
         data=runs[0]["data"],

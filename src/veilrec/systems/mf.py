@@ -42,7 +42,7 @@ class MF(VectorRecommender):
     embedding_size: int = 32
     regularization: float = 0.1
     epochs: int = 20
-    steps: int = 10
+    steps: int = 5
     patience: int = 3
     validate_every: int = 1
 

@@ -8,11 +8,11 @@ from veilrec.training.sampling import NegativeSampler
 from veilrec.training.softmax import fit_softmax, optimiser_state, pick_device, softmax_loss, torch_stream
 
 __all__ = [
-    "PROTOCOLS",
     "Array",
     "Evaluation",
     "Job",
     "NegativeSampler",
+    "PROTOCOLS",
     "Progress",
     "Recommender",
     "evaluate",
