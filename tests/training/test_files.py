@@ -42,6 +42,22 @@ def test_a_run_keeps_its_other_files(tmp_path: Path) -> None:
     assert (path / "record.json").read_text() == "{}"
 
 
+def test_a_failed_save_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = model().save(tmp_path / "run")
+    (path / "record.json").write_text("{}")
+
+    def broken(*arguments: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("veilrec.training.files.save_file", broken)
+    with pytest.raises(OSError, match="disk full"):
+        model().save(path)
+    monkeypatch.undo()
+    assert (path / "record.json").read_text() == "{}"
+    assert vr.load_model(path).users.values.to_list() == ["007", "b b", "ä"]
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
 @pytest.mark.parametrize("missing", ["ids.json", "model.safetensors"])
 def test_damaged_models_are_named(tmp_path: Path, missing: str) -> None:
     path = model().save(tmp_path / "run")

@@ -8,6 +8,7 @@ their vectors).
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -48,11 +49,15 @@ def save_model(model: Recommender, path: str | Path, *, part: str = "whole") -> 
     if path.is_dir() and any(path.iterdir()) and not (path / "model.json").exists():
         raise DataError("path must be a new folder or one that holds a model, got something else.", file=path)
     with atomic_dir(path) as folder_path:
+        _write(model, folder_path, part)
         if path.is_dir():  # a run keeps its record, log and checkpoints beside the model
             for other in path.iterdir():
-                if other.name not in {*_MEMBERS, "private"}:
-                    other.rename(folder_path / other.name)
-        _write(model, folder_path, part)
+                if other.name in {*_MEMBERS, "private"}:
+                    continue
+                if other.is_dir():
+                    shutil.copytree(other, folder_path / other.name)
+                else:
+                    shutil.copy2(other, folder_path / other.name)
     return path
 
 

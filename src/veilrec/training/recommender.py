@@ -51,6 +51,8 @@ class Recommender(ABC):
 
     word: ClassVar[str]
     summary: ClassVar[str]
+    protects: ClassVar[str] = "nothing"
+    """What is kept from whom, in a few words for a table of models."""
     reads: ClassVar[tuple[str, ...]] = ("interactions",)
     rates: ClassVar[bool] = False
     """Whether scores are ratings on the data's scale, so that MAE and RMSE make sense."""
