@@ -7,7 +7,10 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+settings.register_profile("house", deadline=None)  # a slow machine is not a failing test
+settings.load_profile("house")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads must not spin beside other work
 
 # seconds on two cores; together under the 12 minutes of `make test`

@@ -21,8 +21,8 @@ class Adjacency:
 
     >>> import scipy.sparse as sp
     >>> graph = Adjacency(sp.csr_matrix([[1.0, 1.0]]))
-    >>> graph.product(torch.eye(3)).round(decimals=3).tolist()
-    [[0.0, 0.707, 0.707], [0.707, 0.0, 0.0], [0.707, 0.0, 0.0]]
+    >>> (graph.product(torch.eye(3)) ** 2).round(decimals=1).tolist()
+    [[0.0, 0.5, 0.5], [0.5, 0.0, 0.0], [0.5, 0.0, 0.0]]
     """
 
     def __init__(self, matrix: sp.csr_matrix, device: str = "cpu") -> None:
