@@ -2,16 +2,15 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
 import veilrec as vr
 from veilrec.core import CannotFoldIn
 from veilrec.models import bpr_kernels
-from veilrec.systems import bpr
 from veilrec.systems.bpr import BPR
 
 needs_data = pytest.mark.skipif(not os.environ.get("VEILREC_DATA"), reason="VEILREC_DATA is not set")
@@ -50,7 +49,7 @@ def test_strata_of_one_turn_share_nothing_and_an_epoch_visits_all(monkeypatch: p
 def test_the_number_of_threads_does_not_change_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     results = []
     for threads in (1, 2, 4):
-        monkeypatch.setattr(bpr, "ThreadPoolExecutor", lambda _, n=threads: ThreadPoolExecutor(n))
+        monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", threads)
         model = BPR(embedding_size=8, epochs=3).fit(data(), seed=3, progress=False)
         results.append(model.private["user_vectors"])
     np.testing.assert_array_equal(results[0], results[1])

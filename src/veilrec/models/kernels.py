@@ -21,6 +21,15 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
+def thread_count() -> int:
+    """How many threads kernels run on: the cores of this process, or the variable ``NUMBA_NUM_THREADS``.
+
+    >>> thread_count() >= 1
+    True
+    """
+    return int(vars(numba.config)["NUMBA_NUM_THREADS"])
+
+
 def in_threads(kernel: Callable[..., Any], rows: int, *arguments: Any, block: int = 64) -> list[Any]:
     """``kernel(start, stop, *arguments)`` for each block of rows, on all cores; what each returned, in order.
 
@@ -28,10 +37,9 @@ def in_threads(kernel: Callable[..., Any], rows: int, *arguments: Any, block: in
     [[0, 2], [3]]
     """
     edges = [(start, min(start + block, rows)) for start in range(0, rows, block)]
-    threads = int(vars(numba.config)["NUMBA_NUM_THREADS"])  # the cores, or the variable of that name
-    if len(edges) < 2 or threads == 1:
+    if len(edges) < 2 or thread_count() == 1:
         return [kernel(start, stop, *arguments) for start, stop in edges]
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(thread_count()) as pool:
         return list(pool.map(lambda edge: kernel(*edge, *arguments), edges))
 
 
