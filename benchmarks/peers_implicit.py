@@ -38,8 +38,8 @@ train = sp.load_npz(folder + "/train.npz")
 common = {"factors": 64, "num_threads": 2, "random_state": 1}
 cells = [("als", ALS, {"alpha": a, "regularization": r, "iterations": 15})
          for a, r in ((5, 0.01), (5, 10), (3, 10))]
-cells += [("bpr", BPR, {"learning_rate": 0.05, "regularization": r, "iterations": n})
-          for r, n in ((0.01, 50), (0.01, 100), (0.003, 100))]
+cells += [("bpr", BPR, {"learning_rate": l, "regularization": r, "iterations": n})
+          for l, r, n in ((0.01, 0.01, 100), (0.01, 0.001, 100), (0.02, 0.01, 100), (0.05, 0.01, 50))]
 rows = []
 for number, (kind, model, settings) in enumerate(cells):
     fitted = model(**common, **settings)

@@ -17,13 +17,13 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_numbers_come_from_the_records() -> None:
-    path = ROOT / "benchmarks" / "numbers.py"
+    path = ROOT / "benchmarks" / "readme_table.py"
     spec = importlib.util.spec_from_file_location("numbers_table", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.table() in README, "run: python benchmarks/numbers.py --write"
+    assert module.table() in README, "run: python benchmarks/readme_table.py --write"
 
 
 def test_every_model_is_in_the_readme() -> None:

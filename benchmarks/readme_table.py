@@ -1,6 +1,6 @@
 """The table of numbers in the README, made from the records in docs/results.
 
-    python benchmarks/numbers.py --write
+    python benchmarks/readme_table.py --write
 
 A test fails when the README and the records disagree.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-START, END = "<!-- numbers: made by benchmarks/numbers.py -->", "<!-- end of numbers -->"
+START, END = "<!-- numbers: made by benchmarks/readme_table.py -->", "<!-- end of numbers -->"
 STUDIES = {
     "gowalla-lightgcn": "Gowalla (given split), LightGCN",
     "gowalla-gf-cf": "Gowalla (given split), GF-CF",
