@@ -170,10 +170,11 @@ def filter_rows(
     user_ptr: Array,
     user_items: Array,
     user_scale: Array,
-    item_scale: Array,
+    scale_in: Array,
+    scale_out: Array,
     out: Array,
 ) -> None:
-    """out[r] += h_r R^T R for binary histories h, with R = diag(user_scale) H diag(item_scale).
+    """out[r] += h_r S_in H^T S_U H S_out for binary histories h; H holds all users' items, each S is diagonal.
 
     Goes from items to the users who have them and back to these users' items; nothing items x items is held.
     Four histories share each pass. Users are always visited in the order of their codes, so a row's bits do
@@ -181,25 +182,25 @@ def filter_rows(
     """
     reach = np.zeros((len(user_scale), 4), np.float32)
     reached = np.zeros(len(user_scale), np.bool_)
-    total = np.empty((len(item_scale), 4), np.float32)
+    total = np.empty((len(scale_out), 4), np.float32)
     for first in range(start, stop, 4):
         lanes = min(4, stop - first)
         for lane in range(lanes):
             for entry in range(indptr[first + lane], indptr[first + lane + 1]):
                 item = indices[entry]
                 for at in range(item_ptr[item], item_ptr[item + 1]):
-                    reach[item_users[at], lane] += item_scale[item]
+                    reach[item_users[at], lane] += scale_in[item]
                     reached[item_users[at]] = True
         total[:] = 0
         for user in range(len(user_scale)):
             if reached[user]:
                 for lane in range(4):
-                    reach[user, lane] *= user_scale[user] * user_scale[user]
+                    reach[user, lane] *= user_scale[user]
                 for entry in range(user_ptr[user], user_ptr[user + 1]):
                     for lane in range(4):
                         total[user_items[entry], lane] += reach[user, lane]
                 reach[user] = 0
                 reached[user] = False
         for lane in range(lanes):
-            for item in range(len(item_scale)):
-                out[first + lane, item] += total[item, lane] * item_scale[item]
+            for item in range(len(scale_out)):
+                out[first + lane, item] += total[item, lane] * scale_out[item]
