@@ -103,14 +103,15 @@ def test_sums_of_sparse_and_dense_rows() -> None:
 
 def test_filter_rows_is_the_two_sparse_products() -> None:
     table = history(50, 30)
-    user_scale, item_scale = (stream(0, "scale", n).random(n, dtype=np.float32) for n in table.shape)
-    normal = user_scale[:, None] * table.toarray() * item_scale
+    user, before, after = (stream(0, "scale", n).random(n, dtype=np.float32) for n in (50, 30, 31))
+    after = after[:30]
     some = history(11, 30, 0.1, 5)
     start = stream(0, "start").random((11, 30), dtype=np.float32)
     out = start.copy()
-    arguments = (*both_ways(table), user_scale, item_scale)
+    arguments = (*both_ways(table), user, before, after)
     kernels.filter_rows(0, 11, some.indptr, some.indices, *arguments, out)
-    np.testing.assert_allclose(out, start + some.toarray() @ normal.T @ normal, rtol=1e-4)
+    table_in, table_out = table.toarray() * before, table.toarray() * after
+    np.testing.assert_allclose(out, start + some.toarray() @ table_in.T * user @ table_out, rtol=1e-4)
     alone = start.copy()  # other companions in the pass, the same bits
     for row in range(11):
         kernels.filter_rows(row, row + 1, some.indptr, some.indices, *arguments, alone)

@@ -174,7 +174,7 @@ def filter_rows(
     scale_out: Array,
     out: Array,
 ) -> None:
-    """out[r] += h_r S_in H^T S_U H S_out for binary histories h; H holds all users' items, each S is diagonal.
+    """out[r] += h_r S_in H^T S_U H S_out for binary histories h; H holds all histories, S are diagonal.
 
     Goes from items to the users who have them and back to these users' items; nothing items x items is held.
     Four histories share each pass. Users are always visited in the order of their codes, so a row's bits do

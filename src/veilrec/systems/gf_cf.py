@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from veilrec.core import CannotFoldIn, bar, check_count, check_non_negative, stream
+from veilrec.core import CannotFoldIn, bar, check, check_count, check_non_negative, stream
 from veilrec.models import gather_rows, kernels
 from veilrec.models.spectral import top_right_vectors
 from veilrec.systems.item_knn import single_items
@@ -21,12 +21,16 @@ from veilrec.training import Array, Job, Recommender
 
 @dataclass(eq=False)
 class GFCF(Recommender):
-    """Scores r (R~^T R~ + alpha D^-1/2 V V^T D^1/2) of a history r: a linear and an ideal low-pass filter.
+    """Scores of a history r: r D^-t/2 (R~^T R~) D^t/2 + alpha r D^-1/2 (V V^T) D^1/2.
 
-    R~ = D_U^-1/2 R D^-1/2 is the interaction matrix divided by the roots of the users' and the items'
-    degrees, and V holds its ``rank`` leading right singular vectors (``models/spectral.py``). Nothing of the
-    size items x items is held: the linear filter runs over the histories of all users, so it needs the
-    owner's whole model.
+    The first term is a linear graph filter, the second an ideal low-pass one. R~ = D_U^-1/2 R D^-1/2 is the
+    interaction matrix divided by the roots of the users' and the items' degrees, and V holds its ``rank``
+    leading right singular vectors (``models/spectral.py``). t is the ``tilt``: at 0, as in the paper, what
+    the user has and what is scored are discounted alike for their popularity; above 0 the former more, which
+    helps on sparse data and harms on dense (``docs/decisions/0002-classical-models.md``).
+
+    Nothing of the size items x items is held: the linear filter runs over the histories of all users, so it
+    needs the owner's whole model.
 
     >>> from veilrec.data import Dataset
     >>> data = Dataset.from_arrays(["a", "a", "b", "b", "c"], ["x", "y", "y", "z", "x"])
@@ -39,10 +43,12 @@ class GFCF(Recommender):
 
     rank: int = 256
     alpha: float = 0.3
+    tilt: float = 0.0
 
     def __post_init__(self) -> None:
         check_count("rank", self.rank)
         check_non_negative("alpha", self.alpha)
+        check(0 <= self.tilt <= 1, "tilt", "from 0 to 1", self.tilt)
 
     def _fit(self, job: Job) -> None:
         by_user, by_item = self.history, self.history.T.tocsr()
@@ -66,23 +72,23 @@ class GFCF(Recommender):
                 "this is the shareable part of a gf-cf model, and its filter runs over the histories of all "
                 "users. Load the owner's whole model, or use ease, ials or item-knn."
             )
-        item_scale, vectors = self.shared["item_scale"], torch.from_numpy(self.shared["vectors"])
-        scaled = sp.csr_matrix(
-            (item_scale[histories.indices], histories.indices, histories.indptr), histories.shape
-        )
+        scale, vectors = self.shared["item_scale"], torch.from_numpy(self.shared["vectors"])
+        entries, pointers = histories.indices, histories.indptr
+        scaled = sp.csr_matrix((scale[entries], entries, pointers), histories.shape)
         out = (gather_rows(scaled, vectors) @ vectors.T).numpy()
-        out *= self.alpha * np.divide(1, item_scale, out=np.zeros_like(item_scale), where=item_scale > 0)
+        out *= self.alpha * np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
         kernels.in_threads(
             kernels.filter_rows,
             len(out),
-            histories.indptr,
-            histories.indices,
+            pointers,
+            entries,
             self.private["item_pointers"],
             self.private["item_users"],
             self.history.indptr,
             self.history.indices,
-            self.private["user_scale"],
-            item_scale,
+            self.private["user_scale"] ** 2,
+            scale ** np.float32(1 + self.tilt),
+            scale ** np.float32(1 - self.tilt),
             out,
             block=16,
         )
