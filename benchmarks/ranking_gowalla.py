@@ -136,7 +136,13 @@ def main() -> int:
     for name, value in record.items():
         print(f"{name:28} {value}")
     if options.out:
-        write_json(options.out, record)
+        write_json(
+            options.out,
+            {
+                "command": "python benchmarks/ranking_gowalla.py --out docs/results/ranking-gowalla.json",
+                **record,
+            },
+        )
     if ratio > LIMIT:
         print(f"full ranking must cost at most {LIMIT} x the bare product and top-k, got {ratio:.2f} x.")
         return 1
