@@ -60,7 +60,7 @@ STUDIES: dict[str, tuple[Callable[[], vr.Split], list[tuple[str, dict[str, Any]]
     ),
     "gowalla-gf-cf": (
         gowalla,
-        _grid("gf-cf", {"alpha": 0.3}, alpha=[0.1, 1.0]),
+        [("gf-cf", {"alpha": alpha, "tilt": tilt}) for tilt in (0.0, 0.5) for alpha in (0.1, 0.3)],
         {"recall@20": 0.185},
         "GF-CF paper: Recall@20 0.1849, NDCG@20 0.1518",
     ),

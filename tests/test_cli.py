@@ -31,7 +31,9 @@ def _apart(tmp_path, monkeypatch):
 
 
 def call(*words: str, code: int = 0):
-    result = CliRunner().invoke(app, list(words))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["veilrec", *words])
+        result = CliRunner().invoke(app, list(words))
     if result.exit_code != code:
         raise AssertionError(f"{words} ended with {result.exit_code}: {result.output}") from result.exception
     return result
@@ -113,7 +115,7 @@ def test_fit_from_a_file_with_overrides(tmp_path):
     )
     assert record["split"]["method"] == "leave_one_out"
     assert "recall@3" in record["evaluation"]["metrics"]
-    assert record["command"].startswith("veilrec ")
+    assert record["command"].startswith("veilrec fit --config mine.yaml --set split.method=leave_one_out")
     assert (tmp_path / "runs" / "a" / "record.json").exists()
     default = machine("fit", "popularity", "--data", SMALL)
     assert default["name"] == "popularity-synthetic"
