@@ -9,6 +9,7 @@ import pytest
 
 import veilrec.training.loop
 from veilrec.core import stream
+from veilrec.data import Dataset
 from veilrec.experiments import DataSpec, Experiment, SplitSpec
 from veilrec.systems import SYSTEMS
 from veilrec.training import Array, Job, Recommender, run_epochs, validation_score
@@ -24,6 +25,8 @@ class Toy(Recommender):
     summary: ClassVar[str] = "random steps"
     stop_at: ClassVar[int | None] = None
     steps: ClassVar[list[int]] = []
+    patience: ClassVar[int] = 10
+    validate_every: ClassVar[int] = 1
 
     epochs: int = 6
     size: float = 1.0
@@ -41,22 +44,10 @@ class Toy(Recommender):
         def score(users: Array) -> Array:
             return np.broadcast_to(state["weights"], (len(users), len(self.items))).copy()
 
-        validate = None
-        if job.valid is not None:
-            valid = job.valid
+        def validate(valid: Dataset) -> float:
+            return validation_score(score, job.train, valid)
 
-            def validate() -> float:
-                return validation_score(score, job.train, valid)
-
-        run_epochs(
-            job,
-            word=self.word,
-            settings=self.settings(),
-            state=state,
-            epochs=self.epochs,
-            step=step,
-            validate=validate,
-        )
+        run_epochs(job, self, state=state, step=step, validate=validate)
         self.shared["weights"] = state["weights"].copy()
 
     def _score(self, users: Array) -> Array:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,8 +14,26 @@ from veilrec.training import Job, run_epochs
 DATA = Dataset.from_arrays(["a", "b"], ["x", "y"])
 
 
-def job(checkpoint: Path | None = None, seed: int = 0) -> Job:
-    return Job(DATA, None, seed, "cpu", checkpoint, False)
+@dataclass
+class Toy:
+    """What the loop reads from a model."""
+
+    epochs: int
+    patience: int = 10
+    validate_every: int = 1
+    facts: dict[str, Any] = field(default_factory=dict)
+    word: ClassVar[str] = "toy"
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+
+def job(checkpoint: Path | None = None, valid: Dataset | None = None) -> Job:
+    return Job(DATA, valid, 0, "cpu", checkpoint, False)
+
+
+def never(valid: Dataset) -> float:
+    raise AssertionError("there is nothing to validate on")
 
 
 def run(values: list[float], patience: int = 2, every: int = 1, epochs: int | None = None):
@@ -23,17 +43,11 @@ def run(values: list[float], patience: int = 2, every: int = 1, epochs: int | No
         state["x"][0] = epoch + 1
         return 1.0
 
+    model = Toy(epochs or len(values), patience, every)
     at = run_epochs(
-        job(),
-        word="toy",
-        settings={},
-        state=state,
-        epochs=epochs or len(values),
-        step=step,
-        validate=lambda: values[int(state["x"][0]) - 1],
-        patience=patience,
-        validate_every=every,
+        job(valid=DATA), model, state=state, step=step, validate=lambda valid: values[int(state["x"][0]) - 1]
     )
+    assert model.facts == {"epochs": at.best_epoch}
     return at, state["x"][0]
 
 
@@ -55,19 +69,19 @@ def test_the_last_epoch_is_always_validated() -> None:
 
 def test_without_validation_it_runs_to_the_end() -> None:
     state = {"x": np.zeros(1)}
-    at = run_epochs(job(), word="toy", settings={}, state=state, epochs=3, step=lambda e: 0.0)
+    at = run_epochs(job(), Toy(3), state=state, step=lambda e: 0.0, validate=never)
     assert (at.epoch, at.best_epoch) == (3, 3)
 
 
 def test_divergence_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"loss must be finite, got nan in epoch 1 of toy\. Lower"):
-        run_epochs(job(), word="toy", settings={}, state={}, epochs=3, step=lambda e: math.nan)
+        run_epochs(job(), Toy(3), state={}, step=lambda e: math.nan, validate=never)
 
 
 def test_broken_checkpoint_is_named(tmp_path: Path) -> None:
     (tmp_path / "state.safetensors").write_bytes(b"not a checkpoint")
     with pytest.raises(ValueError, match="checkpoint must be readable"):
-        run_epochs(job(tmp_path), word="toy", settings={}, state={}, epochs=1, step=lambda e: 0.0)
+        run_epochs(job(tmp_path), Toy(1), state={}, step=lambda e: 0.0, validate=never)
 
 
 def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
@@ -80,6 +94,6 @@ def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
             state["x"] += 1
             return 0.0
 
-        run_epochs(job(tmp_path), word="toy", settings={}, state=state, epochs=3, step=step)
+        run_epochs(job(tmp_path), Toy(3), state=state, step=step, validate=never)
         assert state["x"].tolist() == [3, 3]
     assert calls == [0, 1, 2]

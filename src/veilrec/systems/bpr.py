@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from veilrec.core import check_count, check_non_negative, check_positive, stream
+from veilrec.data import Dataset
 from veilrec.models import bpr_kernels, kernels
 from veilrec.systems.vectors import VectorRecommender
 from veilrec.training import Array, Job, run_epochs, validation_score
@@ -87,23 +88,11 @@ class BPR(VectorRecommender):
             self.private["user_vectors"] = p
             self.shared["item_vectors"], self.shared["item_bias"] = q[:, :-1].copy(), q[:, -1].copy()
 
-        def validate() -> float:
+        def validate(valid: Dataset) -> float:
             publish()
-            assert job.valid is not None
-            return validation_score(self._score, job.train, job.valid)
+            return validation_score(self._score, job.train, valid)
 
-        progress = run_epochs(
-            job,
-            word=self.word,
-            settings=self.settings(),
-            state={"user": p, "item": q},
-            epochs=self.epochs,
-            step=step,
-            validate=None if job.valid is None else validate,
-            validate_every=self.validate_every,
-            patience=self.patience,
-        )
-        self.facts["epochs"] = progress.best_epoch
+        run_epochs(job, self, state={"user": p, "item": q}, step=step, validate=validate)
         publish()
 
     def _score(self, users: Array) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from veilrec.core import check_count, check_positive, stream
+from veilrec.data import Dataset
 from veilrec.models import als_kernels, kernels
 from veilrec.systems.vectors import VectorRecommender
 from veilrec.training import Array, Job, run_epochs, validation_score
@@ -67,22 +68,11 @@ class IALS(VectorRecommender):
             objective = self._solve(by_item, users, items, self.steps)
             return float(1 + self.alpha + objective / by_user.nnz)
 
-        def validate() -> float:
-            assert job.valid is not None
-            return validation_score(self._score, job.train, job.valid)
+        def validate(valid: Dataset) -> float:
+            return validation_score(self._score, job.train, valid)
 
-        progress = run_epochs(
-            job,
-            word=self.word,
-            settings=self.settings(),
-            state={"user_vectors": users, "item_vectors": items},
-            epochs=self.epochs,
-            step=step,
-            validate=None if job.valid is None else validate,
-            validate_every=self.validate_every,
-            patience=self.patience,
-        )
-        self.facts["epochs"] = progress.best_epoch
+        state = {"user_vectors": users, "item_vectors": items}
+        run_epochs(job, self, state=state, step=step, validate=validate)
 
     def _score_histories(self, histories: sp.csr_matrix) -> Array:
         users = np.zeros((histories.shape[0], self.embedding_size), np.float32)

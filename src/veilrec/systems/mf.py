@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from veilrec.core import DataError, check_count, check_positive, stream
+from veilrec.data import Dataset
 from veilrec.metrics import rmse
 from veilrec.models import als_kernels, kernels
 from veilrec.systems.vectors import VectorRecommender
@@ -82,24 +83,12 @@ class MF(VectorRecommender):
         if job.train.rating_range is not None:
             self.shared["range"] = np.array(job.train.rating_range, np.float32)
 
-        def validate() -> float:
+        def validate(valid: Dataset) -> float:
             publish()
-            assert job.valid is not None
-            assert job.valid.rating is not None
-            return -rmse(self.predict(job.valid.user, job.valid.item), job.valid.rating)
+            assert valid.rating is not None
+            return -rmse(self.predict(valid.user, valid.item), valid.rating)
 
-        progress = run_epochs(
-            job,
-            word=self.word,
-            settings=self.settings(),
-            state=state,
-            epochs=self.epochs,
-            step=step,
-            validate=None if job.valid is None else validate,
-            validate_every=self.validate_every,
-            patience=self.patience,
-        )
-        self.facts["epochs"] = progress.best_epoch
+        run_epochs(job, self, state=state, step=step, validate=validate)
         publish()
 
     def _solve(self, table: sp.csr_matrix, fixed: Array, free: Array) -> float:

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from veilrec.core import check_count, check_non_negative, check_positive, stream
+from veilrec.data import Dataset
 from veilrec.models import NeuMFBackbone
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import (
@@ -99,24 +100,12 @@ class NeuMF(Recommender):
                 total += loss.item()
             return total / len(batches)
 
-        def validate() -> float:
-            assert job.valid is not None
+        def validate(valid: Dataset) -> float:
             self._keep(network)
-            return validation_score(self._score, job.train, job.valid)
+            return validation_score(self._score, job.train, valid)
 
-        progress = run_epochs(
-            job,
-            word=self.word,
-            settings=self.settings(),
-            state={**parameters, **optimiser_state(optimiser, parameters)},
-            epochs=self.epochs,
-            step=step,
-            validate=None if job.valid is None else validate,
-            validate_every=self.validate_every,
-            patience=self.patience,
-            keep=tuple(parameters),
-        )
-        self.facts["epochs"] = progress.best_epoch
+        state = {**parameters, **optimiser_state(optimiser, parameters)}
+        run_epochs(job, self, state=state, step=step, validate=validate, keep=tuple(parameters))
         self._keep(network)
 
     def _keep(self, network: NeuMFBackbone) -> None:

@@ -95,22 +95,6 @@ class GraphRecommender(VectorRecommender, ABC):
                 scaled = items * length.pow(self.norm_power - 1)
                 return F.normalize(users, dim=1).cpu().numpy(), scaled.cpu().numpy()
 
-        progress = fit_softmax(
-            job,
-            backbone,
-            word=self.word,
-            settings=self.settings(),
-            final=final,
-            epochs=self.epochs,
-            batches=self.batches,
-            negatives=self.negatives,
-            temperature=self.temperature,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            user_power=self.user_power,
-            patience=self.patience,
-            validate_every=self.validate_every,
-        )
-        self.facts["epochs"] = progress.best_epoch
+        fit_softmax(job, self, backbone, final)
         self.private["user_vectors"], self.shared["item_vectors"] = final()
         self._finish(backbone, graph)

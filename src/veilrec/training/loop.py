@@ -14,22 +14,40 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from veilrec.core import atomic_path, bar, check, check_count
+from veilrec.data import Dataset
 from veilrec.training.recommender import Job
 
 CHECKPOINT_SECONDS = 20.0
 """How much work a kill may cost: a checkpoint is written at the first epoch end after this many seconds."""
 
 
+class Iterative(Protocol):
+    """What the loop reads from a model, and where it notes the best epoch: ``facts["epochs"]``."""
+
+    word: ClassVar[str]
+    epochs: int
+    patience: int
+    validate_every: int
+    facts: dict[str, Any]
+
+    def settings(self) -> dict[str, Any]:
+        """The settings by name."""
+
+
 @dataclass
 class Progress:
-    """Where a loop stands; saved with every checkpoint."""
+    """Where a loop stands; saved with every checkpoint.
+
+    >>> Progress().epoch, Progress().best_value
+    (0, -inf)
+    """
 
     epoch: int = 0
     best_epoch: int = 0
@@ -41,37 +59,46 @@ class Progress:
 
 def run_epochs(
     job: Job,
+    model: Iterative,
     *,
-    word: str,
-    settings: Mapping[str, Any],
     state: Mapping[str, Any],
-    epochs: int,
     step: Callable[[int], float],
-    validate: Callable[[], float] | None = None,
-    validate_every: int = 1,
-    patience: int = 10,
+    validate: Callable[[Dataset], float],
     keep: tuple[str, ...] | None = None,
 ) -> Progress:
     """Run ``step(epoch)`` for epochs 0, 1, ... and leave ``state`` at the best epoch.
 
-    ``step`` returns the mean loss. With ``validate`` (higher is better) the loop stops after ``patience``
-    validations without a new best, and the arrays named in ``keep`` (default: all) are put back to those of
-    the best epoch; without it, it runs all ``epochs``. ``word`` and ``settings`` say whose checkpoint it is.
+    ``step`` returns the mean loss. Where the job has validation data, ``validate`` judges the state by it
+    (higher is better) at every ``validate_every``-th epoch; the loop stops after ``patience`` validations
+    without a new best, and the arrays named in ``keep`` (default: all) are put back to those of the best
+    epoch. Without validation data it runs all ``epochs``.
+
+    >>> import veilrec as vr
+    >>> data, state = vr.synthetic(users=60, items=40, interactions=900), {"x": np.zeros(1)}
+    >>> def step(epoch):
+    ...     state["x"] += 1
+    ...     return 1 / (epoch + 1)
+    >>> job = Job(data, data, seed=0, device="cpu", checkpoint=None, progress=False)
+    >>> model = vr.BPR(epochs=9, validate_every=1, patience=2)
+    >>> at = run_epochs(job, model, state=state, step=step, validate=lambda valid: -abs(state["x"][0] - 3))
+    >>> at.epoch, at.best_epoch, state["x"].tolist()
+    (5, 3, [3.0])
     """
+    word, epochs, patience, validate_every = model.word, model.epochs, model.patience, model.validate_every
     check_count("epochs", epochs)
     check_count("validate_every", validate_every)
     check_count("patience", patience)
     kept = tuple(state) if keep is None else keep
     at = Progress()
     best: dict[str, Any] = {}
-    key = _key(job, word, settings)
+    key = _key(job, word, model.settings())
     file = None if job.checkpoint is None else job.checkpoint / "state.safetensors"
     if file is not None and file.exists():
         at, best = _resume(file, key, state)
     written = time.perf_counter()
     with bar(f"fitting {word}", epochs, show=job.progress) as ticker:
         ticker.advance(at.epoch)
-        since_best = (at.epoch - at.best_epoch) // validate_every if validate is not None else 0
+        since_best = (at.epoch - at.best_epoch) // validate_every if job.valid is not None else 0
         while at.epoch < epochs and since_best < patience:
             began = time.perf_counter()
             loss = float(step(at.epoch))
@@ -81,8 +108,8 @@ def run_epochs(
                 raise ValueError(f"loss must be finite, got {loss} in {where}. Lower the learning rate.")
             at.epoch += 1
             entry = {"epoch": float(at.epoch), "loss": loss}
-            if validate is not None and (at.epoch % validate_every == 0 or at.epoch == epochs):
-                value = float(validate())
+            if job.valid is not None and (at.epoch % validate_every == 0 or at.epoch == epochs):
+                value = float(validate(job.valid))
                 entry["valid"] = value
                 if value > at.best_value:
                     at.best_value, at.best_epoch = value, at.epoch
@@ -97,11 +124,12 @@ def run_epochs(
                 written = time.perf_counter()
     if best:
         _put(state, best)
-    elif validate is None:
+    elif job.valid is None:
         at.best_epoch = at.epoch
     if file is not None:
         _save(file, key, at, state, best)
     job.log.extend(at.curve)
+    model.facts["epochs"] = at.best_epoch
     return at
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,9 +25,10 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from veilrec.core import stream, stream_seed
+from veilrec.data import Dataset
 from veilrec.models import gather_rows
 from veilrec.training.evaluation import validation_score
-from veilrec.training.loop import Progress, run_epochs
+from veilrec.training.loop import Iterative, run_epochs
 from veilrec.training.recommender import Array, Job
 
 _ROWS_AT_ONCE = 8192
@@ -44,12 +45,22 @@ def pick_device(wanted: str) -> str:
 
 
 def torch_stream(seed: int, *names: str | int) -> torch.Generator:
-    """A torch generator for the purpose ``names``; see :func:`veilrec.core.stream`."""
+    """A torch generator for the purpose ``names``; see :func:`veilrec.core.stream`.
+
+    >>> draw = torch.rand(3, generator=torch_stream(1, "init"))
+    >>> torch.equal(draw, torch.rand(3, generator=torch_stream(1, "init")))
+    True
+    """
     return torch.Generator().manual_seed(stream_seed(seed, *names))
 
 
 def optimiser_state(optimiser: torch.optim.Optimizer, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Adam's moments and counters by name, created if the optimiser has not stepped yet."""
+    """Adam's moments and counters by name, created if the optimiser has not stepped yet.
+
+    >>> weight = nn.Parameter(torch.zeros(2))
+    >>> sorted(optimiser_state(torch.optim.Adam([weight]), {"weight": weight}))
+    ['weight.exp_avg', 'weight.exp_avg_sq', 'weight.step']
+    """
     state: dict[str, Tensor] = {}
     for name, parameter in parameters.items():
         slot = optimiser.state[parameter]
@@ -64,7 +75,13 @@ def optimiser_state(optimiser: torch.optim.Optimizer, parameters: Mapping[str, T
 def softmax_loss(
     users: Tensor, items: Tensor, positives: Any, negatives: Tensor, temperature: float
 ) -> Tensor:
-    """The loss above for unit vectors; ``positives`` holds weights, users of the batch x items."""
+    """The loss above for unit vectors; ``positives`` holds weights, users of the batch x items.
+
+    >>> import scipy.sparse as sp
+    >>> liked = sp.csr_matrix(np.array([[1, 0]], np.float32))  # one user, who has the first of two items
+    >>> softmax_loss(torch.eye(2)[:1], torch.eye(2), liked, torch.tensor([1]), temperature=0.5).item()
+    -2.0
+    """
     weight = torch.from_numpy(np.asarray(positives.sum(axis=1), dtype=np.float32).ravel()).to(users.device)
     attraction = (users * gather_rows(positives, items)).sum() / temperature
     others = items[negatives].T / temperature  # [embedding_size, negatives]
@@ -81,38 +98,46 @@ def softmax_loss(
     return (repulsion - attraction) / weight.sum()
 
 
+class SoftmaxModel(Iterative, Protocol):
+    """The settings that :func:`fit_softmax` reads from a model."""
+
+    batches: int
+    negatives: int
+    temperature: float
+    learning_rate: float
+    weight_decay: float
+    user_power: float
+
+
 def fit_softmax(
-    job: Job,
-    module: nn.Module,
-    *,
-    word: str,
-    settings: Mapping[str, Any],
-    final: Callable[[], tuple[Array, Array]],
-    epochs: int,
-    batches: int,
-    negatives: int,
-    temperature: float,
-    learning_rate: float,
-    weight_decay: float,
-    user_power: float,
-    patience: int,
-    validate_every: int,
-) -> Progress:
+    job: Job, model: SoftmaxModel, module: nn.Module, final: Callable[[], tuple[Array, Array]]
+) -> None:
     """Train ``module`` (its forward gives user and item vectors) in place and leave it at the best epoch.
 
     ``final`` gives the vectors as they will be scored; validation is Recall@20 of full ranking. The
-    learning rate falls to zero along half a cosine over ``epochs``.
+    learning rate falls to zero along half a cosine over ``epochs``. The settings are the model's.
+
+    >>> import veilrec as vr
+    >>> from veilrec.models import Adjacency, LightGCNBackbone
+    >>> data = vr.synthetic(users=60, items=40, interactions=900)
+    >>> graph = Adjacency(data.matrix())
+    >>> module = LightGCNBackbone(graph, embedding_size=4, layers=1, generator=torch_stream(0, "init"))
+    >>> job = Job(data, None, seed=0, device="cpu", checkpoint=None, progress=False)
+    >>> fit_softmax(job, vr.LightGCN(epochs=3), module, lambda: module())
+    >>> [entry["epoch"] for entry in job.log]
+    [1.0, 2.0, 3.0]
     """
+    word, epochs, learning_rate = model.word, model.epochs, model.learning_rate
     history = job.train.matrix()
     counts = np.diff(history.indptr)
     active = np.flatnonzero(counts)
-    share = np.power(np.maximum(counts, 1.0), user_power - 1.0).astype(np.float32)
+    share = np.power(np.maximum(counts, 1.0), model.user_power - 1.0).astype(np.float32)
     parameters = dict(module.named_parameters())
     device = next(iter(parameters.values())).device
     optimiser = torch.optim.Adam(list(parameters.values()), lr=learning_rate, fused=True)
     state = {**parameters, **optimiser_state(optimiser, parameters)}
-    batches = min(batches, len(active))
-    pool = min(negatives, job.train.n_items)
+    batches = min(model.batches, len(active))
+    pool = min(model.negatives, job.train.n_items)
 
     def step(epoch: int) -> float:
         random = stream(job.seed, word, "epoch", epoch)
@@ -130,32 +155,20 @@ def fit_softmax(
                 F.normalize(items, dim=1),
                 rows,
                 torch.from_numpy(drawn).to(device),
-                temperature,
+                model.temperature,
             )
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            if weight_decay:
+            if model.weight_decay:
                 for parameter in parameters.values():
                     assert parameter.grad is not None
-                    parameter.grad.add_(parameter.detach(), alpha=weight_decay)
+                    parameter.grad.add_(parameter.detach(), alpha=model.weight_decay)
             optimiser.step()
             total += loss.item()
         return total / batches
 
-    def validate() -> float:
-        assert job.valid is not None
+    def validate(valid: Dataset) -> float:
         users, items = final()
-        return validation_score(lambda codes: users[codes] @ items.T, job.train, job.valid)
+        return validation_score(lambda codes: users[codes] @ items.T, job.train, valid)
 
-    return run_epochs(
-        job,
-        word=word,
-        settings=settings,
-        state=state,
-        epochs=epochs,
-        step=step,
-        validate=None if job.valid is None else validate,
-        validate_every=validate_every,
-        patience=patience,
-        keep=tuple(parameters),
-    )
+    run_epochs(job, model, state=state, step=step, validate=validate, keep=tuple(parameters))
