@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from functools import cached_property
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -100,6 +102,50 @@ def test_every_public_name_has_a_docstring(room: str) -> None:
         thing = getattr(module, name)
         if callable(thing) and getattr(thing, "__module__", "").startswith("veilrec"):
             assert (thing.__doc__ or "").strip(), f"{room}.{name} has no docstring"
+
+
+def _has_example(thing: object) -> bool:
+    """Whether the docstring, or for a class one of its own members' docstrings, has ``>>>``."""
+    methods = FunctionType | property | cached_property | classmethod | staticmethod
+    members = vars(thing).values() if isinstance(thing, type) else ()
+    documented = [thing, *(one for one in members if isinstance(one, methods))]
+    return any(">>>" in (one.__doc__ or "") for one in documented)
+
+
+@pytest.mark.parametrize("room", [*ROOMS[:-1], ""])
+def test_every_public_name_has_an_example(room: str) -> None:
+    module = importlib.import_module(f"veilrec.{room}".rstrip("."))
+    things = {name: getattr(module, name) for name in module.__all__}
+    bare = [
+        name
+        for name, thing in things.items()
+        if callable(thing)
+        and getattr(thing, "__module__", "").startswith("veilrec")
+        and not (isinstance(thing, type) and issubclass(thing, Exception))
+        and not _has_example(thing)
+    ]
+    assert bare == [], f"give each of veilrec.{room} an example, >>>, in its docstring"
+
+
+def test_the_search_for_examples_can_fail() -> None:
+    class Bare:
+        """No example, here or below."""
+
+        def run(self) -> None:
+            """Nor here."""
+
+    class Shown(Bare):
+        """See the method."""
+
+        def walk(self) -> None:
+            """>>> 1 + 1
+            2
+            """
+
+    assert not _has_example(Bare)
+    assert _has_example(Shown)
+    assert _has_example(Shown.walk)
+    assert not _has_example(Bare.run)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

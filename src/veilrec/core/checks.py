@@ -23,24 +23,48 @@ def check(condition: bool, name: str, constraint: str, value: object, remedy: st
 
 
 def check_positive(name: str, value: float, remedy: str = "") -> None:
-    """``value`` must be a finite number above zero."""
+    """``value`` must be a finite number above zero.
+
+    >>> check_positive("learning_rate", float("nan"), "Try 0.01.")
+    Traceback (most recent call last):
+        ...
+    ValueError: learning_rate must be a finite number above 0, got nan. Try 0.01.
+    """
     good = isinstance(value, int | float) and 0 < value < float("inf")
     check(good, name, "a finite number above 0", value, remedy)
 
 
 def check_non_negative(name: str, value: float, remedy: str = "") -> None:
-    """``value`` must be a finite number, zero or above."""
+    """``value`` must be a finite number, zero or above.
+
+    >>> check_non_negative("weight_decay", -1)
+    Traceback (most recent call last):
+        ...
+    ValueError: weight_decay must be a finite number, 0 or above, got -1.
+    """
     good = isinstance(value, int | float) and 0 <= value < float("inf")
     check(good, name, "a finite number, 0 or above", value, remedy)
 
 
 def check_fraction(name: str, value: float, remedy: str = "") -> None:
-    """``value`` must lie strictly between zero and one."""
+    """``value`` must lie strictly between zero and one.
+
+    >>> check_fraction("test", 1.0)
+    Traceback (most recent call last):
+        ...
+    ValueError: test must be strictly between 0 and 1, got 1.0.
+    """
     check(isinstance(value, int | float) and 0 < value < 1, name, "strictly between 0 and 1", value, remedy)
 
 
 def check_count(name: str, value: int, minimum: int = 1, remedy: str = "") -> None:
-    """``value`` must be a whole number of at least ``minimum`` (booleans are not numbers)."""
+    """``value`` must be a whole number of at least ``minimum`` (booleans are not numbers).
+
+    >>> check_count("k", True)
+    Traceback (most recent call last):
+        ...
+    ValueError: k must be a whole number of at least 1, got True.
+    """
     good = isinstance(value, int) and not isinstance(value, bool) and value >= minimum
     check(good, name, f"a whole number of at least {minimum}", value, remedy)
 

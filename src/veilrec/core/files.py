@@ -43,7 +43,15 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_dir(target: str | Path) -> Iterator[Path]:
-    """Like :func:`atomic_path` for a whole directory; an existing directory is replaced at the end."""
+    """Like :func:`atomic_path` for a whole directory; an existing directory is replaced at the end.
+
+    >>> import tempfile
+    >>> where = Path(tempfile.mkdtemp()) / "run"
+    >>> with atomic_dir(where) as temporary:
+    ...     _ = (temporary / "a.txt").write_text("whole")
+    >>> [path.name for path in where.iterdir()]
+    ['a.txt']
+    """
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
@@ -62,17 +70,38 @@ def atomic_dir(target: str | Path) -> Iterator[Path]:
 
 
 def write_text(target: str | Path, text: str) -> None:
-    """Write ``text`` as UTF-8, atomically."""
+    """Write ``text`` as UTF-8, atomically.
+
+    >>> import tempfile
+    >>> where = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> write_text(where, "grün")
+    >>> where.read_bytes().decode("utf-8")
+    'grün'
+    """
     with atomic_path(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(target: str | Path, value: Any) -> None:
-    """Write ``value`` as indented JSON, atomically; NaN and infinity are refused."""
+    """Write ``value`` as indented JSON, atomically; NaN and infinity are refused.
+
+    >>> import tempfile
+    >>> where = Path(tempfile.mkdtemp()) / "a.json"
+    >>> write_json(where, {"epsilon": 1.0})
+    >>> json.loads(where.read_text())
+    {'epsilon': 1.0}
+    """
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def sha256_file(path: str | Path) -> str:
-    """The sha256 of a file's bytes, in hexadecimal."""
+    """The sha256 of a file's bytes, in hexadecimal.
+
+    >>> import tempfile
+    >>> where = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> write_text(where, "whole")
+    >>> sha256_file(where)[:8]
+    '5d5766cf'
+    """
     with Path(path).open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -24,7 +24,11 @@ from veilrec.data.order import stable_order
 
 @dataclass(frozen=True, eq=False)
 class Categorical:
-    """A user attribute with named values; ``codes`` are positions in ``categories``, -1 where missing."""
+    """A user attribute with named values; ``codes`` are positions in ``categories``, -1 where missing.
+
+    >>> Categorical(np.array([1, -1, 0], np.int32), ("tea", "mate")).column().to_list()
+    ['mate', None, 'tea']
+    """
 
     codes: NDArray[np.int32]
     categories: tuple[str, ...]
@@ -56,6 +60,10 @@ class Numeric:
     ``low`` and ``high`` are the *declared, public* range. They are never taken from the data: a range
     read off private data is itself a leak. Without a declaration they are None, and mechanisms that need a
     range refuse the attribute.
+
+    >>> age = Numeric(np.array([31, np.nan], np.float32), low=18, high=100)
+    >>> age.column().to_list(), age.missing.tolist()
+    ([31.0, None], [False, True])
     """
 
     values: NDArray[np.float32]
@@ -86,7 +94,11 @@ Attribute = Categorical | Numeric
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Directed social links as user codes: ``source`` follows, trusts or befriends ``target``."""
+    """Directed social links as user codes: ``source`` follows, trusts or befriends ``target``.
+
+    >>> len(Links(source=np.array([0, 1], np.int32), target=np.array([1, 0], np.int32)))
+    2
+    """
 
     source: NDArray[np.int32]
     target: NDArray[np.int32]

@@ -27,6 +27,12 @@ class Info:
     ``per_user``, ``per_item``, ``gini`` and ``top_share`` count only users and items with interactions;
     ``activity`` and ``popularity`` count them in bins of doubling width. ``attributes`` has, for each
     attribute, its kind, the missing share and the count of each category or the quantiles of its numbers.
+
+    >>> info = describe(Dataset.from_arrays(["ann", "ann", "bob"], ["tea", "mate", "tea"], name="shop"))
+    >>> info.users, info.to_dict()["items"]
+    (2, 2)
+    >>> print(info.to_text().splitlines()[0])
+    shop: 3 interactions of 2 users with 2 items
     """
 
     name: str

@@ -67,7 +67,13 @@ def save_dataset(dataset: Dataset, folder: str | Path) -> Path:
 
 
 def load_dataset(folder: str | Path) -> Dataset:
-    """Read a data set that :func:`save_dataset` wrote; a changed one is refused."""
+    """Read a data set that :func:`save_dataset` wrote; a changed one is refused.
+
+    >>> import tempfile
+    >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"], name="shop")
+    >>> load_dataset(save_dataset(data, Path(tempfile.mkdtemp()) / "shop"))
+    Dataset 'shop': 2 interactions of 2 users with 2 items
+    """
     folder = Path(folder)
     if not (folder / _CARD).is_file():
         raise DataError(f"the folder must hold a saved data set, got one without {_CARD}.", file=folder)

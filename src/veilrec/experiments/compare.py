@@ -32,7 +32,12 @@ MANY = 100
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The result of :func:`compare`: the record, and the folder it lies in, if it was kept."""
+    """The result of :func:`compare`: the record, and the folder it lies in, if it was kept.
+
+    >>> metrics = {"recall@20": {"mean": 0.1834}}
+    >>> Comparison({"models": [{"label": "ease", "metrics": metrics}]}, None).mean("ease", "recall@20")
+    0.1834
+    """
 
     record: dict[str, Any]
     folder: Path | None
@@ -104,6 +109,12 @@ def run_plan(
     A seed decides the split (unless the plan fixes it) and the training; all models see the same splits. The
     value of a user is their mean over seeds. Differences to the reference are tested over users, and the
     p-values of one metric are corrected by Holm for the number of models. ``data`` replaces the plan's.
+
+    >>> entries = (Entry("ease", "ease"), Entry("popularity", "popularity"))
+    >>> plan = Plan(entries, seeds=(0, 1), data=DataSpec("synthetic:60,40,900"))
+    >>> done = run_plan(plan, Path(tempfile.mkdtemp()) / "comparison", progress=False)
+    >>> [row["label"] for row in done.record["models"]], len(list((done.folder / "cells").iterdir()))
+    (['ease', 'popularity'], 4)
     """
     folder = Path(out)
     if folder.exists() and not folder.is_dir():

@@ -66,7 +66,13 @@ def write_record(folder: str | Path, record: dict[str, Any]) -> Path:
 
 
 def read_record(path: str | Path) -> dict[str, Any]:
-    """The record in a file, or in the ``record.json`` of a folder."""
+    """The record in a file, or in the ``record.json`` of a folder.
+
+    >>> import tempfile
+    >>> path = write_record(tempfile.mkdtemp(), {"format": 1, "kind": "tuning"})
+    >>> read_record(path) == read_record(path.parent)
+    True
+    """
     path = Path(path)
     file = path / "record.json" if path.is_dir() else path
     try:

@@ -43,7 +43,15 @@ _MEMBERS = (
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its folder, spec and model."""
+    """A finished run: its folder, spec and model.
+
+    >>> import tempfile
+    >>> spec = Experiment("popularity", data=DataSpec("synthetic:60,40,900"))
+    >>> run = open_run(fit_run(spec, Path(tempfile.mkdtemp()) / "pop", progress=False))
+    >>> data, split = run.parts()
+    >>> split.train.n_users
+    60
+    """
 
     folder: Path
     spec: Experiment
@@ -138,7 +146,14 @@ def fit_run(
 
 
 def open_run(path: str | Path) -> Run:
-    """The run in a folder that :func:`fit_run` wrote."""
+    """The run in a folder that :func:`fit_run` wrote.
+
+    >>> import tempfile
+    >>> spec = Experiment("popularity", data=DataSpec("synthetic:60,40,900"))
+    >>> run = open_run(fit_run(spec, Path(tempfile.mkdtemp()) / "pop", progress=False))
+    >>> run.model.word, run.spec.seed
+    ('popularity', 0)
+    """
     folder = Path(path)
     if not (folder / "run.json").exists():
         raise DataError("the run must be a folder that `veilrec fit` wrote, got none.", file=folder)
@@ -174,7 +189,14 @@ def evaluate_run(
     data_dir: str | None = None,
     progress: bool = True,
 ) -> Evaluation:
-    """Judge a finished run again, on its own split; None takes what the run was fitted with."""
+    """Judge a finished run again, on its own split; None takes what the run was fitted with.
+
+    >>> import tempfile
+    >>> spec = Experiment("popularity", data=DataSpec("synthetic:60,40,900"))
+    >>> folder = fit_run(spec, Path(tempfile.mkdtemp()) / "pop", progress=False)
+    >>> "recall@3" in evaluate_run(folder, k=(3,), part="valid", progress=False).mean()
+    True
+    """
     run = open_run(path)
     _, split = run.parts(data, data_dir)
     lengths = run.spec.evaluate.k if k is None else k

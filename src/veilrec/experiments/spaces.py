@@ -36,7 +36,11 @@ class Range:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of a few values."""
+    """One of a few values.
+
+    >>> SPACES["ials"]["embedding_size"]
+    Choice(values=(16, 32, 64, 128))
+    """
 
     values: tuple[Any, ...]
 

@@ -20,6 +20,9 @@ class DataSpec:
 
     ``dir`` is where named sets lie. What stands between it and ``min_rating`` is for files and means what it
     means in :func:`veilrec.read`; the filters come last.
+
+    >>> DataSpec("events.csv", user="client", min_rating=4).source
+    'events.csv'
     """
 
     source: str = "synthetic"
@@ -46,6 +49,9 @@ class SplitSpec:
     """How to split. ``auto`` takes the split that came with the data, else a per-user holdout.
 
     ``seed`` None follows the seed of the experiment.
+
+    >>> SplitSpec("temporal", test=0.2)
+    SplitSpec(method='temporal', test=0.2, valid=0.1, seed=None)
     """
 
     method: Literal["auto", "holdout", "leave_one_out", "temporal", "global_temporal"] = "auto"
@@ -56,7 +62,11 @@ class SplitSpec:
 
 @dataclass(frozen=True)
 class EvaluateSpec:
-    """How to judge: list lengths and the protocol of :func:`veilrec.evaluate`."""
+    """How to judge: list lengths and the protocol of :func:`veilrec.evaluate`.
+
+    >>> EvaluateSpec(k=(20,)).protocol
+    'full'
+    """
 
     k: tuple[int, ...] = (5, 10, 20)
     protocol: Literal["full", "sampled", "one-positive"] = "full"
@@ -97,7 +107,11 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of a comparison: a model with settings, under a label."""
+    """One row of a comparison: a model with settings, under a label.
+
+    >>> Entry("strong", "ease", {"regularization": 900.0}).model
+    'ease'
+    """
 
     label: str
     model: str

@@ -34,7 +34,12 @@ STATEMENT = (
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """The result of :func:`tune`: the record, the folder, and the file that ``--config`` takes."""
+    """The result of :func:`tune`: the record, the folder, and the file that ``--config`` takes.
+
+    >>> found = {"best": {"settings": {"regularization": 300.0}, "value": 0.2}}
+    >>> Tuning(found, Path("runs/tune"), Path("runs/tune/best.yaml")).best
+    {'regularization': 300.0}
+    """
 
     record: dict[str, Any]
     folder: Path
@@ -62,6 +67,13 @@ def tune(
 
     ``metric`` is measured on the validation part. Writes the trials (``trials.sqlite``), a record, and
     ``best.yaml`` for ``veilrec fit --config``.
+
+    >>> import tempfile
+    >>> from veilrec.experiments.specs import DataSpec
+    >>> spec = Experiment("ease", data=DataSpec("synthetic:60,40,900"))
+    >>> found = tune(spec, Path(tempfile.mkdtemp()) / "tune", trials=2, progress=False)
+    >>> list(found.best), found.config.name
+    (['regularization'], 'best.yaml')
     """
     optuna = require("optuna", extra="tune", purpose="tuning")
     check_count("trials", trials)

@@ -12,6 +12,12 @@ class LightGCNBackbone(nn.Module):
     """LightGCN (He et al., SIGIR 2020): no weights but the embeddings, no non-linearity.
 
     e^(l+1) = A e^(l); the final vector is the mean of e^(0), ..., e^(L).
+
+    >>> import scipy.sparse as sp
+    >>> graph = Adjacency(sp.csr_matrix([[1.0, 1.0]]))
+    >>> users, items = LightGCNBackbone(graph, 4, layers=2, generator=torch.Generator())()
+    >>> tuple(users.shape), tuple(items.shape)
+    ((1, 4), (2, 4))
     """
 
     def __init__(
@@ -33,6 +39,12 @@ class NGCFBackbone(nn.Module):
 
     e^(l+1) = LeakyReLU((A + I) e^(l) W1 + b1 + (A e^(l) * e^(l)) W2 + b2); message dropout, then
     L2-normalised; the final vector is the concatenation of all layers.
+
+    >>> import scipy.sparse as sp
+    >>> graph = Adjacency(sp.csr_matrix([[1.0, 1.0]]))
+    >>> users, items = NGCFBackbone(graph, 4, layers=2, dropout=0.1, generator=torch.Generator())()
+    >>> tuple(users.shape), tuple(items.shape)
+    ((1, 12), (2, 12))
     """
 
     def __init__(

@@ -14,6 +14,11 @@ class NeuMFBackbone(nn.Module):
 
     The first layer of the network acts on a concatenation, so it is the sum of a user part and an item
     part; both are computed once per user and item, and only the rest once per pair.
+
+    >>> network = NeuMFBackbone(2, 3, embedding_size=4, hidden=(4, 2), generator=torch.Generator())
+    >>> every = network.all_items(torch.tensor([1]))  # the same logits as of the pairs one by one
+    >>> torch.allclose(network(torch.tensor([1]), torch.tensor([[0, 1, 2]])), every, atol=1e-6)
+    True
     """
 
     def __init__(

@@ -20,7 +20,15 @@ SYSTEMS: dict[str, type[Recommender]] = {
 
 
 def load_model(path: str | Path) -> Recommender:
-    """Read a model that :meth:`Recommender.save` wrote: a folder or a ``.veil`` file."""
+    """Read a model that :meth:`Recommender.save` wrote: a folder or a ``.veil`` file.
+
+    >>> import tempfile
+    >>> import veilrec as vr
+    >>> model = vr.EASE().fit(vr.synthetic(users=60, items=40, interactions=900))
+    >>> path = model.save(Path(tempfile.mkdtemp()) / "ease.veil")
+    >>> load_model(path).recommend(["u1"], k=3).equals(model.recommend(["u1"], k=3))
+    True
+    """
     return read_model(path, SYSTEMS)
 
 

@@ -42,6 +42,10 @@ class Evaluation:
     every held-out interaction is a list of its own; a user's value is the mean over their lists, and the
     metric's name carries the protocol. "popularity@k" is the mean training count of the listed items.
     ``overall`` has the coverage and, for models that predict ratings, MAE and RMSE.
+
+    >>> result = Evaluation("full", "test", np.arange(2), {"hit@1": np.array([1.0, 0.0])}, {}, 0.1)
+    >>> result.mean()
+    {'hit@1': 0.5}
     """
 
     protocol: str
@@ -160,7 +164,14 @@ def predict_pairs(score: Callable[[Array], Array], user: Array, item: Array, blo
 
 
 def validation_score(score: Callable[[Array], Array], train: Dataset, valid: Dataset, k: int = 20) -> float:
-    """Mean Recall@k of full ranking on the validation part: what early stopping watches."""
+    """Mean Recall@k of full ranking on the validation part: what early stopping watches.
+
+    >>> data = Dataset.from_arrays(["ann", "ann", "ann"], ["tea", "mate", "rum"])
+    >>> train, valid = data.take(data.item == 0), data.take(data.item == 2)
+    >>> table = np.array([[0.1, 0.2, 0.3]], np.float32)
+    >>> validation_score(lambda users: table[users], train, valid, k=1)
+    1.0
+    """
     relevant = valid.matrix()
     users = evaluated_users(relevant)
     ranked, _ = rank_all(score, users, k, n_items=train.n_items, seen=train.matrix())

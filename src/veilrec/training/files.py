@@ -29,7 +29,15 @@ _PRIVATE = ("private/users.json", "private/state.safetensors")
 
 
 def save_model(model: Recommender, path: str | Path, *, part: str = "whole") -> Path:
-    """Write ``model`` to a folder or a ``.veil`` file, whole or its shareable part."""
+    """Write ``model`` to a folder or a ``.veil`` file, whole or its shareable part.
+
+    >>> import tempfile
+    >>> import veilrec as vr
+    >>> model = vr.EASE().fit(vr.synthetic(users=60, items=40, interactions=900))
+    >>> path = save_model(model, Path(tempfile.mkdtemp()) / "ease.veil", part="shareable")
+    >>> zipfile.ZipFile(path).namelist()
+    ['model.json', 'ids.json', 'model.safetensors', 'privacy.json']
+    """
     check_choice("part", part, ["whole", "shareable"])
     path = Path(path)
     _ = model.items  # refuses a model that is not fitted, before anything is written
@@ -65,6 +73,13 @@ def read_model(path: str | Path, classes: Mapping[str, type[Recommender]]) -> Re
     """Read a model that :meth:`Recommender.save` wrote; its class is looked up by its word in ``classes``.
 
     Nothing in the file is executed.
+
+    >>> import tempfile
+    >>> import veilrec as vr
+    >>> model = vr.Popularity().fit(vr.synthetic(users=60, items=40, interactions=900))
+    >>> path = model.save(Path(tempfile.mkdtemp()) / "popularity")
+    >>> read_model(path, {"popularity": vr.Popularity}).word
+    'popularity'
     """
     path = Path(path)
     if path.is_file():

@@ -30,7 +30,12 @@ Array = NDArray[Any]
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """Everything one fit is given: data, seed, device, where to keep checkpoints, whether to show bars."""
+    """Everything one fit is given: data, seed, device, where to keep checkpoints, whether to show bars.
+
+    >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+    >>> Job(data, None, seed=1, device="cpu", checkpoint=None, progress=False).log
+    []
+    """
 
     train: Dataset
     valid: Dataset | None
@@ -47,6 +52,17 @@ class Recommender(ABC):
 
     A subclass gives ``word`` (its name on the command line), ``summary`` (one line), ``_fit`` and
     ``_score``, and, where it can, ``_score_histories`` (users it has not seen) and ``_item_similarity``.
+
+    >>> @dataclasses.dataclass(eq=False)
+    ... class Newest(Recommender):
+    ...     word, summary = "newest", "the items that came last, to everybody"
+    ...     def _fit(self, job):
+    ...         self.shared["place"] = np.arange(job.train.n_items, dtype=np.float32)
+    ...     def _score(self, users):
+    ...         return np.tile(self.shared["place"], (len(users), 1))
+    >>> data = Dataset.from_arrays(["ann", "bob", "bob"], ["tea", "mate", "rum"])
+    >>> Newest().fit(data).recommend(["bob"], k=1)["item"].to_list()
+    ['tea']
     """
 
     word: ClassVar[str]
