@@ -105,7 +105,7 @@ def test_seeds_repeat_and_differ() -> None:
     data = made([40, 30])
     for make in (vs.holdout, vs.k_fold):
         first, again, other = (make(data, seed=seed) for seed in (1, 1, 2))
-        firsts, agains, others = (x if isinstance(x, list) else [x] for x in (first, again, other))
+        firsts, agains, others = ([x] if isinstance(x, vs.Split) else x for x in (first, again, other))
         assert [x.fingerprint for x in firsts] == [x.fingerprint for x in agains]
         assert rows(firsts[0].test) != rows(others[0].test)
 
@@ -141,6 +141,19 @@ def test_k_fold_tests_each_row_once_in_even_folds(sizes: list[int], k: int) -> N
     per_user = np.array([split.test.user_counts for split in folds])
     assert (per_user.max(axis=0) - per_user.min(axis=0) <= 1).all()
     assert len({split.fingerprint for split in folds}) == k
+
+
+def test_k_fold_is_a_sequence_made_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_parts: list[int] = []
+    take = Dataset.take
+    monkeypatch.setattr(Dataset, "take", lambda data, *rest: made_parts.append(1) or take(data, *rest))
+    folds = vs.k_fold(made([9, 8]), 3, seed=1)
+    assert (len(folds), len(made_parts)) == (3, 0)
+    prints = [split.fingerprint for split in folds]
+    assert folds[-1].fingerprint == folds[2].fingerprint == prints[2]
+    assert [split.fingerprint for split in folds[1:]] == prints[1:]
+    with pytest.raises(IndexError):
+        folds[3]
 
 
 def test_leave_one_out_takes_the_latest() -> None:

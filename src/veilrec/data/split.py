@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -129,10 +129,11 @@ def default_split(data: Dataset, seed: int = 0) -> Split:
     return holdout(data, test=0.1, valid=0.1, seed=seed)
 
 
-def k_fold(data: Dataset, k: int = 5, seed: int = 0) -> list[Split]:
+def k_fold(data: Dataset, k: int = 5, seed: int = 0) -> Sequence[Split]:
     """``k`` splits whose test parts cover each row once; sizes differ by at most one, also within a user.
 
-    A user with a single row has no training row in the fold that tests it.
+    A user with a single row has no training row in the fold that tests it. A fold is made when it is asked
+    for, so that there is one in memory at a time.
 
     >>> [len(split.test) for split in k_fold(Dataset.from_arrays([1, 1, 1, 2, 2], [1, 2, 3, 1, 2]), k=2)]
     [3, 2]
@@ -142,15 +143,31 @@ def k_fold(data: Dataset, k: int = 5, seed: int = 0) -> list[Split]:
     order = _random_order(data, seed, "k_fold")
     fold = np.empty(len(data), np.int32)
     fold[order] = np.arange(len(data), dtype=np.int32) % k
-    return [
-        _split(
-            data,
-            _TEST * (fold == number).astype(np.uint8),
-            "k_fold",
-            {"k": k, "fold": number, "seed": int(seed)},
-        )
-        for number in range(k)
-    ]
+    return _Folds(data, fold, k, int(seed))
+
+
+@dataclass(frozen=True, eq=False)
+class _Folds(Sequence[Split]):
+    """What :func:`k_fold` answers; ``fold`` says for each row which split tests it."""
+
+    data: Dataset
+    fold: NDArray[np.int32]
+    k: int
+    seed: int
+
+    def __len__(self) -> int:
+        return self.k
+
+    @overload
+    def __getitem__(self, place: int) -> Split: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Split]: ...
+    def __getitem__(self, place: int | slice) -> Split | list[Split]:
+        if isinstance(place, slice):
+            return [self[number] for number in range(self.k)[place]]
+        number = range(self.k)[place]
+        parts = _TEST * (self.fold == number).astype(np.uint8)
+        return _split(self.data, parts, "k_fold", {"k": self.k, "fold": number, "seed": self.seed})
 
 
 def leave_one_out(data: Dataset, valid: bool = True) -> Split:
