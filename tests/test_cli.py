@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from veilrec import __version__
 from veilrec.cli import app
+from veilrec.data import imported_dir
 from veilrec.systems import SYSTEMS
 
 SMALL = "synthetic:80,50,1600"
@@ -205,6 +206,15 @@ def test_data_import_list_info(tmp_path):
     assert "Use it with --data shop" in call(*words, *more, "--overwrite").stdout
     record = machine("fit", "popularity", "--data", "shop", "--out", "runs/shop")
     assert record["data"]["fingerprint"] == info["fingerprint"]
+
+
+def test_data_import_leaves_the_names_of_known_sets_alone(tmp_path):
+    (tmp_path / "ml-1m.csv").write_text("user,item\n1,2\n")
+    for words in (["--name", "ml-100k"], ["--name", "gowalla", "--overwrite"], ["--name", "synthetic"], []):
+        result = call("data", "import", "ml-1m.csv", *words, code=2)
+        assert result.stderr.startswith("error: name must be new, and not that of a known data set, got ")
+        assert result.stderr.count("\n") == 1
+    assert not imported_dir().exists()
 
 
 def test_data_get_refuses_what_it_cannot_fetch():

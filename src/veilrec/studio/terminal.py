@@ -42,12 +42,7 @@ def show_runs(console: Console, records: Iterable[Mapping[str, Any]]) -> None:
     records = list(records)
     names = leading_metrics(records[0]["evaluation"]["metrics"], _room(console))
     best = {n: max(record["evaluation"]["metrics"][n]["mean"] for record in records) for n in names}
-    table = _table()
-    table.add_column("model")
-    for name in names:
-        table.add_column(name, justify="right")
-    table.add_column("fit", justify="right")
-    table.add_column("protection")
+    table = _models_table(names)
     for record in records:
         cells = []
         for name in names:
@@ -70,12 +65,7 @@ def show_comparison(console: Console, record: Mapping[str, Any]) -> None:
     names = leading_metrics(rows[0]["metrics"], _room(console))
     seeds = len(record["seeds"])
     _title(console, f"{record['data']['name']}, {len(rows)} models, {seeds} seed{'s' if seeds > 1 else ''}")
-    table = _table()
-    table.add_column("model")
-    for name in names:
-        table.add_column(name, justify="right")
-    table.add_column("fit", justify="right")
-    table.add_column("protection")
+    table = _models_table(names)
     for row in rows:
         cells = []
         for name in names:
@@ -141,6 +131,17 @@ def show_table(console: Console, columns: Iterable[str], rows: Iterable[Iterable
 
 def _table() -> Table:
     return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+
+
+def _models_table(metrics: Iterable[str]) -> Table:
+    """Head of a table with a row per model: its name, metrics, seconds and protection."""
+    table = _table()
+    table.add_column("model")
+    for name in metrics:
+        table.add_column(name, justify="right")
+    table.add_column("fit", justify="right")
+    table.add_column("protection")
+    return table
 
 
 def _title(console: Console, text: str) -> None:
