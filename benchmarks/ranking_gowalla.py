@@ -1,6 +1,6 @@
 """Full ranking at the size of Gowalla against the bare work: a blocked product and torch.topk.
 
-    python benchmarks/ranking_gowalla.py --out docs/results/ranking_gowalla.json
+    python benchmarks/ranking_gowalla.py --out docs/results/ranking-gowalla.json
 
 Ours is everything an evaluation does: product, masking of the training items, lists of 20, all metrics at 5,
 10 and 20. The peer multiplies and cuts, with no mask and no metrics, at its best block size. Both multiply

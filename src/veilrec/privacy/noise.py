@@ -1,0 +1,188 @@
+"""Where noise comes from, and the log of what was drawn.
+
+Secure noise: the operating system's randomness, added on a lattice. A value is rounded to a multiple of a
+tiny step and a whole number of steps is added by an exact sampler, so the possible outputs are the same for
+every input and the low bits of a float give nothing away (Mironov, "On significance of the least significant
+bits for differential privacy", 2012). Rounding moves two neighbouring inputs apart by at most one step per
+coordinate; the noise is enlarged by just that much, so the event that the mechanism states stays true.
+
+Research noise: a seeded generator and floating-point formulas. Fast, repeatable, and the statement says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from veilrec.core import check, check_positive, stream
+from veilrec.privacy import samplers
+from veilrec.privacy.events import Event
+from veilrec.privacy.words import Source, below, coins, secure_words, seeded_words, uniforms
+
+Floats = NDArray[np.float64]
+
+# Steps of the lattice per sigma, and per Laplace scale.
+GAUSSIAN_STEPS = 1 << 24
+LAPLACE_STEPS = 1 << 36
+_LARGEST = 2.0**45
+
+
+class Noise:
+    """A source of randomness for mechanisms; ``events`` lists every release that drew from it.
+
+    >>> Noise.secure().grade, Noise.research(1, "demo").grade
+    ('secure', 'research')
+    >>> Noise.research(1).coins(0.5, (3,)).shape
+    (3,)
+    """
+
+    def __init__(self, source: Source, generator: np.random.Generator | None) -> None:
+        self._source, self._generator = source, generator
+        self.events: list[Event] = []
+
+    @classmethod
+    def secure(cls) -> Noise:
+        """Noise for a real release: from the operating system, on a lattice, not repeatable."""
+        return cls(secure_words, None)
+
+    @classmethod
+    def research(cls, seed: int, *names: str | int) -> Noise:
+        """Seeded noise for experiments. Whoever knows the seed knows the noise: never publish with it."""
+        generator = stream(seed, "noise", *names)
+        return cls(seeded_words(generator), generator)
+
+    @classmethod
+    def choose(cls, secure: bool, seed: int | None, *names: str | int) -> Noise:
+        """Secure noise, which takes no seed, or research noise, which needs one.
+
+        >>> Noise.choose(True, 1)
+        Traceback (most recent call last):
+            ...
+        ValueError: seed must be None when noise is secure, got 1. Say secure=False for repeatable research.
+        """
+        if secure:
+            remedy = "Say secure=False for repeatable research."
+            check(seed is None, "seed", "None when noise is secure", seed, remedy)
+            return cls.secure()
+        check(seed is not None, "seed", "a whole number when noise is not secure", seed)
+        return cls.research(int(seed or 0), *names)
+
+    @property
+    def grade(self) -> str:
+        """``secure`` or ``research``."""
+        return "secure" if self._generator is None else "research"
+
+    def record(self, event: Event) -> None:
+        """Called by the mechanism that draws: the release becomes part of the statement."""
+        self.events.append(event)
+
+    # -- bits and whole numbers: the same code for both grades ---------------------------------------
+
+    def coins(self, probability: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        """Independent coins that fall on True with the given probability."""
+        return coins(self._source, probability, shape)
+
+    def below(self, limit: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """Uniform whole numbers from 0 to ``limit`` - 1."""
+        return below(self._source, limit, shape)
+
+    def uniforms(self, shape: tuple[int, ...]) -> Floats:
+        """Uniform numbers, multiples of 2^-53, for choices that are not released themselves."""
+        return uniforms(self._source, shape)
+
+    def subsets(self, rows: int, among: int, size: int) -> NDArray[np.int64]:
+        """For each row ``size`` different whole numbers below ``among``, every subset equally likely.
+
+        >>> Noise.research(1).subsets(2, 5, 5).sum(axis=1).tolist()
+        [10, 10]
+        """
+        keys = self._source(rows * among).reshape(rows, among)
+        return np.argpartition(keys, size - 1, axis=1)[:, :size].astype(np.int64)
+
+    def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """Whole numbers with P(x) proportional to exp(-|x| / scale)."""
+        return self._whole(samplers.discrete_laplace, scale, shape)
+
+    def discrete_gaussian(self, sigma: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """Whole numbers with P(x) proportional to exp(-x^2 / 2 sigma^2)."""
+        return self._whole(samplers.discrete_gaussian, sigma, shape)
+
+    def skellam(self, variance: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """Differences of two Poisson counts."""
+        return self._whole(samplers.skellam, variance, shape)
+
+    # -- real numbers ---------------------------------------------------------------------------------
+
+    def add_gaussian(
+        self, values: ArrayLike, sigma: float, sensitivity: float, coordinates: int | None = None
+    ) -> Floats:
+        """``values`` plus N(0, sigma^2), for values that a neighbour moves by at most ``sensitivity`` (L2).
+
+        ``coordinates``: how many coordinates one neighbour can touch (all of them unless said).
+        """
+        x = _finite(values)
+        if self._generator is not None:
+            return np.asarray(x + sigma * self._generator.standard_normal(x.shape))
+        moved = 1.01 * math.sqrt(x.size if coordinates is None else coordinates)
+        sigma, step = _enlarged(sigma, sensitivity, moved, GAUSSIAN_STEPS)
+        return _on_lattice(x, step, lambda shape: self.discrete_gaussian(GAUSSIAN_STEPS, shape))
+
+    def add_laplace(
+        self, values: ArrayLike, scale: float, sensitivity: float, coordinates: int | None = None
+    ) -> Floats:
+        """``values`` plus Laplace noise; a neighbour moves them by at most ``sensitivity`` (L1)."""
+        x = _finite(values)
+        if self._generator is not None:
+            return np.asarray(x + self._generator.laplace(0.0, scale, x.shape))
+        moved = 1.01 * (x.size if coordinates is None else coordinates)
+        scale, step = _enlarged(scale, sensitivity, moved, LAPLACE_STEPS)
+        return _on_lattice(x, step, lambda shape: self.discrete_laplace(LAPLACE_STEPS, shape))
+
+    def normals(self, shape: tuple[int, ...]) -> Floats:
+        """Standard normal numbers that are an ingredient, not themselves what hides a value."""
+        return self.add_gaussian(np.zeros(shape), 1.0, 1.0, coordinates=1)
+
+    def exponentials(self, shape: tuple[int, ...]) -> Floats:
+        """Exponential numbers of mean 1, as an ingredient of shares."""
+        return np.asarray(-np.log1p(-self.uniforms(shape)))
+
+    def _whole(
+        self, sampler: Callable[[Source, float, int], NDArray[np.int64]], value: float, shape: Any
+    ) -> NDArray[np.int64]:
+        return sampler(self._source, value, int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
+
+def _finite(values: ArrayLike) -> Floats:
+    x = np.asarray(values, np.float64)
+    check(bool(np.isfinite(x).all()), "values", "finite numbers", _first_bad(x))
+    return x
+
+
+def _first_bad(x: Floats) -> float | None:
+    bad = x[~np.isfinite(x)]
+    return float(bad[0]) if bad.size else None
+
+
+def _enlarged(width: float, sensitivity: float, moved: float, steps: int) -> tuple[float, float]:
+    """The width of the noise that still covers the rounding, and the step of its lattice.
+
+    Rounding adds at most ``moved`` steps to the sensitivity, and a step is width / steps: solve
+    width' / (sensitivity + moved width' / steps) = width / sensitivity.
+    """
+    check_positive("sensitivity", sensitivity)
+    share = moved * width / (steps * sensitivity)
+    check(share < 0.1, "values", "few enough for the lattice", moved, "Release them in parts.")
+    width /= 1 - share
+    return width, width / steps
+
+
+def _on_lattice(x: Floats, step: float, draw: Callable[[tuple[int, ...]], NDArray[np.int64]]) -> Floats:
+    scaled = x / step
+    remedy = "Clip the values to the range that the sensitivity speaks of."
+    largest = float(np.abs(scaled).max(initial=0))
+    check(largest < _LARGEST, "values", "below 2^45 steps of the lattice", largest, remedy)
+    return np.asarray((np.rint(scaled).astype(np.int64) + draw(x.shape)) * step)
