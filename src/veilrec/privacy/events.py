@@ -112,7 +112,7 @@ class GaussianEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class SkellamEvent(Event):
-    """Skellam noise of a total ``variance`` on whole numbers that one unit moves by at most ``l2``, ``l1``."""
+    """Skellam noise of a total ``variance`` on whole numbers; a unit moves them by at most ``l2``, ``l1``."""
 
     kind: ClassVar[str] = "skellam"
     variance: float

@@ -7,9 +7,7 @@ delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 from __future__ import annotations
 
 import math
-
-from scipy.optimize import brentq
-from scipy.special import log_ndtr
+from collections.abc import Callable
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -18,6 +16,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     >>> round(gaussian_delta(1.0, 1.0), 4)
     0.1269
     """
+    from scipy.special import log_ndtr
+
     if mu == 0:
         return 0.0
     plus = log_ndtr(mu / 2 - epsilon / mu)
@@ -26,7 +26,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The epsilon of a release with mean shift ``mu`` at ``delta``, rounded up in its last digits.
+    """The epsilon of a release with mean shift ``mu`` at ``delta``.
 
     >>> round(gaussian_epsilon(1.0, 1e-5), 3)
     4.377
@@ -38,12 +38,11 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     high = 1.0
     while gaussian_delta(mu, high) > delta:
         high *= 2
-    root = float(brentq(lambda e: gaussian_delta(mu, e) - delta, 0.0, high, xtol=1e-12, rtol=1e-12))
-    return root * (1 + 1e-9) + 1e-12
+    return _crossing(lambda e: gaussian_delta(mu, e) <= delta, 0.0, high)[1]
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest mean shift that (epsilon, delta) allows, rounded down in its last digits.
+    """The largest mean shift that (epsilon, delta) allows.
 
     >>> round(gaussian_mu(4.377, 1e-5), 3)
     1.0
@@ -51,5 +50,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     high = 1.0
     while gaussian_delta(high, epsilon) <= delta:
         high *= 2
-    root = float(brentq(lambda m: gaussian_delta(m, epsilon) - delta, 1e-12, high, xtol=1e-14, rtol=1e-13))
-    return root * (1 - 1e-9)
+    return _crossing(lambda mu: gaussian_delta(mu, epsilon) > delta, 0.0, high)[0]
+
+
+def _crossing(beyond: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """The two neighbours of the point from which on ``beyond`` holds."""
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if beyond(middle) else (middle, high)
+    return low, high

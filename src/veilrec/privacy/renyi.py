@@ -13,8 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scipy.special import gammaln, logsumexp
-
 from veilrec.privacy.events import Event, GaussianEvent, SkellamEvent
 
 ORDERS = (*range(2, 65), *range(72, 257, 8), *range(320, 2049, 64))
@@ -57,6 +55,8 @@ def sampled_renyi(curve: Sequence[float], sampling_rate: float) -> float:
     >>> sampled_renyi([0.1], 1e-3) < 0.1
     True
     """
+    from scipy.special import gammaln, logsumexp
+
     order, q = len(curve) + 1, sampling_rate
     keep, drop = math.log(q), math.log1p(-q)
     terms = [(order - 1) * drop + math.log(order * q - q + 1)]
