@@ -183,6 +183,8 @@ def test_real_runs_comparisons_and_tunings(tmp_path):
         "3 records",
         "Left out: broken: a record must be JSON",
         "table: 1 model on",
+        "seeds ± 0.",
+        "tuning, 2026-01-01 00:00 UTC",
         "Tuning reads.",
     ):
         assert words in found.text
