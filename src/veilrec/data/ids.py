@@ -100,11 +100,12 @@ class Ids:
 
     def _text_codes(self, text: pl.Series) -> NDArray[np.int32]:
         if 20 * len(text) < len(self):  # a few bisections beat a hash table of the whole vocabulary
-            place = np.minimum(self.values.search_sorted(text.fill_null("")).to_numpy(), len(self) - 1)
+            found = self.values.search_sorted(text.fill_null("")).to_numpy()
+            place = np.minimum(found, len(self) - 1).astype(np.int32)  # unsigned numbers have no place for -1
             same = (self.values.gather(place) == text).fill_null(False).to_numpy()
-            return np.where(same, place, -1).astype(np.int32)
-        found = text.cast(pl.Enum(self.values), strict=False).to_physical().cast(pl.Int32)
-        return found.fill_null(-1).to_numpy()
+            return np.where(same, place, np.int32(-1))
+        physical = text.cast(pl.Enum(self.values), strict=False).to_physical().cast(pl.Int32)
+        return physical.fill_null(-1).to_numpy()
 
 
 def encode(series: pl.Series) -> tuple[NDArray[np.int32], Ids]:
