@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from veilrec.core import stream
-from veilrec.models import als_kernels, kernels
+from veilrec.core import in_threads, stream
+from veilrec.models import als_kernels
 
 
 def system(
@@ -92,7 +92,7 @@ def test_blocks_and_threads_do_not_change_bits() -> None:
     results = []
     for block in (1, 4, 25):
         out = np.zeros((25, 6), np.float32)
-        kernels.in_threads(
+        in_threads(
             als_kernels.solve_rows, 25, table.indptr, table.indices, target, 2.0, base, ridge, vectors, out,
             3, block=block,
         )  # fmt: skip

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import threading
-
 import numpy as np
-import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veilrec.core import stream
+from veilrec.core import in_threads, stream
 from veilrec.models import kernels
 
 
@@ -24,33 +21,10 @@ def both_ways(table: sp.csr_matrix) -> tuple[np.ndarray, ...]:
     return by_item.indptr, by_item.indices, table.indptr, table.indices
 
 
-def test_in_threads_covers_every_row_once_and_keeps_the_order() -> None:
-    seen: list[int] = []
-    names = set()
-
-    def kernel(start: int, stop: int) -> int:
-        names.add(threading.current_thread().name)
-        seen.extend(range(start, stop))
-        return start
-
-    assert kernels.in_threads(kernel, 1000, block=7) == list(range(0, 1000, 7))
-    assert sorted(seen) == list(range(1000))
-    assert threading.main_thread().name not in names or len(names) == 1
-    assert kernels.in_threads(kernel, 0) == []
-
-
-def test_in_threads_lets_errors_through() -> None:
-    def kernel(start: int, stop: int) -> None:
-        raise RuntimeError(f"rows {start} to {stop}")
-
-    with pytest.raises(RuntimeError, match="rows 0 to 3"):
-        kernels.in_threads(kernel, 9, block=3)
-
-
 def test_count_together_is_the_gram_matrix() -> None:
     table = history()
     out = np.zeros((30, 30))
-    kernels.in_threads(kernels.count_together, 30, *both_ways(table), out, block=8)
+    in_threads(kernels.count_together, 30, *both_ways(table), out, block=8)
     dense = table.toarray()
     np.testing.assert_array_equal(out, dense.T @ dense)
 

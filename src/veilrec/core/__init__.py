@@ -1,4 +1,4 @@
-"""Errors, argument checks, named random streams, progress and atomic files: what every room uses."""
+"""Errors, argument checks, named random streams, progress, atomic files and threads: what every room uses."""
 
 from veilrec.core.checks import (
     check,
@@ -14,6 +14,7 @@ from veilrec.core.extras import require
 from veilrec.core.files import atomic_dir, atomic_path, sha256_file, write_json, write_text
 from veilrec.core.progress import bar, track
 from veilrec.core.random import stream, stream_seed
+from veilrec.core.threads import in_threads, thread_count
 
 __all__ = [
     "CannotFoldIn",
@@ -31,10 +32,12 @@ __all__ = [
     "check_non_negative",
     "check_positive",
     "environment",
+    "in_threads",
     "require",
     "sha256_file",
     "stream",
     "stream_seed",
+    "thread_count",
     "track",
     "write_json",
     "write_text",

@@ -1,6 +1,6 @@
 """Compiled loops over score rows. Imports numba: import this module inside functions, not at the top.
 
-The loops release the interpreter lock and carry no parallel section of their own; ``in_threads`` splits the
+The loops release the interpreter lock and carry no parallel section of their own; ``first_bad`` splits the
 rows over plain Python threads. So they may be called from several threads at once, survive a fork, and
 need no second OpenMP beside the one of torch.
 """
@@ -10,32 +10,27 @@ need no second OpenMP beside the one of torch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numba import config, njit
+from numba import njit
 from numpy.typing import NDArray
+
+from veilrec.core import in_threads
 
 _SMALL = 1 << 20  # below this many scores, starting threads costs more than it saves
 _CHUNK = 32  # rows per piece of work
 
 
-def in_threads(kernel: Callable[..., int], n_rows: int, n_columns: int, *arguments: Any) -> int:
-    """Run ``kernel(first, last, *arguments)`` over all rows; the first non-negative answer, else -1.
+def first_bad(kernel: Callable[..., int], n_rows: int, n_columns: int, *arguments: Any) -> int:
+    """Run ``kernel(first, last, *arguments)`` over all rows; the least answer that is not -1, else -1.
 
-    >>> in_threads(lambda first, last: -1, 10, 10)
+    >>> first_bad(lambda first, last: -1, 10, 10)
     -1
     """
-    n_threads = int(
-        vars(config)["NUMBA_NUM_THREADS"]
-    )  # the cores of this process, or the variable of that name
-    if n_rows * n_columns <= _SMALL or n_threads == 1:
-        return int(kernel(0, n_rows, *arguments))
-    starts = range(0, n_rows, _CHUNK)
-    with ThreadPoolExecutor(n_threads) as pool:
-        answers = pool.map(lambda first: kernel(first, min(first + _CHUNK, n_rows), *arguments), starts)
-        return min((int(answer) for answer in answers if answer >= 0), default=-1)
+    block = _CHUNK if n_rows * n_columns > _SMALL else max(n_rows, 1)
+    answers = in_threads(kernel, n_rows, *arguments, block=block)
+    return min((int(answer) for answer in answers if answer >= 0), default=-1)
 
 
 @njit(cache=True, nogil=True)

@@ -73,7 +73,7 @@ def one_positive_ranks(
         found = np.empty(positives.nnz, np.int64)
         sets = (positives.indptr, positives.indices, known.indptr, known.indices)
         typed = (part.astype(np.int64 if i % 2 == 0 else np.int32, copy=False) for i, part in enumerate(sets))
-        bad = kernels.in_threads(
+        bad = kernels.first_bad(
             kernels.count_rows, len(rows), n_items, np.ascontiguousarray(block), rows, *typed, found
         )
         if bad >= 0:

@@ -87,5 +87,5 @@ def select(
     else:
         pointers, columns = seen.indptr.astype(np.int64), seen.indices.astype(np.int32, copy=False)
     arguments = (np.ascontiguousarray(block), rows, pointers, columns, allowed, items, scores)
-    bad = kernels.in_threads(kernels.top_rows, len(rows), block.shape[1], *arguments)
+    bad = kernels.first_bad(kernels.top_rows, len(rows), block.shape[1], *arguments)
     return items, scores, bad

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from veilrec.models.kernels import in_threads
+from veilrec.core import in_threads
 
 Array = NDArray[Any]
 

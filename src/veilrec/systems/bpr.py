@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from veilrec.core import check_count, check_non_negative, check_positive, stream
+from veilrec.core import check_count, check_non_negative, check_positive, stream, thread_count
 from veilrec.data import Dataset
-from veilrec.models import bpr_kernels, kernels
+from veilrec.models import bpr_kernels
 from veilrec.systems.vectors import VectorRecommender
 from veilrec.training import Array, Job, run_epochs, validation_score
 
@@ -78,7 +78,7 @@ class BPR(VectorRecommender):
                 )
 
             loss = 0.0
-            with ThreadPoolExecutor(kernels.thread_count()) as pool:
+            with ThreadPoolExecutor(thread_count()) as pool:
                 for turn in range(blocks):  # strata of one turn share no user and no item
                     side_by_side = [block * blocks + (block + turn) % blocks for block in range(blocks)]
                     loss += sum(pool.map(stratum, side_by_side))

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import lapack
 
-from veilrec.core import DataError, bar, check_count, check_positive
+from veilrec.core import DataError, bar, check_count, check_positive, in_threads
 from veilrec.models import kernels
 from veilrec.training import Array, Job, Recommender
 
@@ -54,9 +54,7 @@ class EASE(Recommender):
     def _score_histories(self, histories: sp.csr_matrix) -> Array:
         out = np.zeros(histories.shape, np.float32)
         table = self.shared["weights"]
-        kernels.in_threads(
-            kernels.add_dense_rows, len(out), histories.indptr, histories.indices, table, out, block=8
-        )
+        in_threads(kernels.add_dense_rows, len(out), histories.indptr, histories.indices, table, out, block=8)
         return out
 
     def _item_similarity(self, items: Array) -> Array:
@@ -73,7 +71,7 @@ def ease_weights(history: sp.csr_matrix, regularization: float) -> Array:
     by_item = history.T.tocsr()
     inverse = np.zeros((n_items, n_items))
     pointers = (by_item.indptr, by_item.indices, history.indptr, history.indices)
-    kernels.in_threads(kernels.count_together, n_items, *pointers, inverse)  # X^T X
+    in_threads(kernels.count_together, n_items, *pointers, inverse)  # X^T X
     inverse.flat[:: n_items + 1] += regularization
     factor, failed = lapack.dpotrf(inverse.T, lower=True, overwrite_a=True)  # Cholesky, in place
     assert failed == 0, "a positive definite matrix has a Cholesky factor"

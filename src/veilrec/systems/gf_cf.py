@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from veilrec.core import CannotFoldIn, bar, check, check_count, check_non_negative, stream
+from veilrec.core import CannotFoldIn, bar, check, check_count, check_non_negative, in_threads, stream
 from veilrec.models import gather_rows, kernels
 from veilrec.models.spectral import top_right_vectors
 from veilrec.systems.item_knn import single_items
@@ -77,7 +77,7 @@ class GFCF(Recommender):
         scaled = sp.csr_matrix((scale[entries], entries, pointers), histories.shape)
         out = (gather_rows(scaled, vectors) @ vectors.T).numpy()
         out *= self.alpha * np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
-        kernels.in_threads(
+        in_threads(
             kernels.filter_rows,
             len(out),
             pointers,

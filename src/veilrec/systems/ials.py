@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from veilrec.core import check_count, check_positive, stream
+from veilrec.core import check_count, check_positive, in_threads, stream
 from veilrec.data import Dataset
-from veilrec.models import als_kernels, kernels
+from veilrec.models import als_kernels
 from veilrec.systems.vectors import VectorRecommender
 from veilrec.training import Array, Job, run_epochs, validation_score
 
@@ -84,7 +84,7 @@ class IALS(VectorRecommender):
         target = np.full(table.nnz, 1 + self.alpha, np.float32)
         ridge = (self.regularization * np.diff(table.indptr)).astype(np.float32)
         system = (target, float(self.alpha), als_kernels.gram(fixed), ridge, fixed)
-        found = kernels.in_threads(
+        found = in_threads(
             als_kernels.solve_rows, len(free), table.indptr, table.indices, *system, free, steps
         )
         return float(sum(found))

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from veilrec.core import check_count, check_non_negative
+from veilrec.core import check_count, check_non_negative, in_threads
 from veilrec.models import kernels
 from veilrec.training import Array, Job, Recommender
 
@@ -46,9 +46,7 @@ class ItemKNN(Recommender):
         shape = (n_items, min(self.neighbours, n_items))
         found, similarity = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
         pointers = (items.indptr, items.indices, users.indptr, users.indices)
-        kernels.in_threads(
-            kernels.best_neighbours, n_items, *pointers, float(self.shrinkage), found, similarity
-        )
+        in_threads(kernels.best_neighbours, n_items, *pointers, float(self.shrinkage), found, similarity)
         used = found >= 0
         self.shared["pointers"] = np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int64)
         self.shared["neighbours"], self.shared["similarity"] = found[used], similarity[used]
@@ -59,9 +57,7 @@ class ItemKNN(Recommender):
     def _score_histories(self, histories: sp.csr_matrix) -> Array:
         out = np.zeros(histories.shape, np.float32)
         table = (self.shared["pointers"], self.shared["neighbours"], self.shared["similarity"])
-        kernels.in_threads(
-            kernels.add_sparse_rows, len(out), histories.indptr, histories.indices, *table, out
-        )
+        in_threads(kernels.add_sparse_rows, len(out), histories.indptr, histories.indices, *table, out)
         return out
 
     def _item_similarity(self, items: Array) -> Array:

@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from veilrec.core import DataError, check_count, check_positive, stream
+from veilrec.core import DataError, check_count, check_positive, in_threads, stream
 from veilrec.data import Dataset
 from veilrec.metrics import rmse
-from veilrec.models import als_kernels, kernels
+from veilrec.models import als_kernels
 from veilrec.systems.vectors import VectorRecommender
 from veilrec.training import Array, Job, run_epochs
 
@@ -98,7 +98,7 @@ class MF(VectorRecommender):
         target = table.data - fixed[table.indices, -1]
         ridge = (self.regularization * np.diff(table.indptr)).astype(np.float32)
         system = (target, 1.0, np.zeros((free.shape[1],) * 2, np.float32), ridge, design)
-        found = kernels.in_threads(
+        found = in_threads(
             als_kernels.solve_rows, len(free), table.indptr, table.indices, *system, free, self.steps
         )
         return float(sum(found) + np.square(target, dtype=np.float64).sum())
