@@ -12,10 +12,11 @@ from veilrec.privacy.events import (
     UnboundedEvent,
     UnsupportedEvent,
 )
-from veilrec.privacy.guarantee import Guarantee
+from veilrec.privacy.guarantee import Claim, Guarantee
 from veilrec.privacy.noise import Noise
 
 __all__ = [
+    "Claim",
     "Event",
     "GaussianEvent",
     "Guarantee",

@@ -157,8 +157,8 @@ def _loss_epsilon(events: Sequence[Event], delta: float, neighbours: Neighbours)
     if all(isinstance(event, GaussianEvent) and event.sampling_rate == 1 for event in events):
         return gaussian_epsilon(_mu(events), delta)
     found = float(_loss(events, neighbours).get_epsilon(delta))
-    # A fine answer needs a finer grid.
-    return found if found > 0.5 else float(_loss(events, neighbours, LOSS_STEP / 10).get_epsilon(delta))
+    # A small answer needs a finer grid, and is cheap on it.
+    return found if found > 2 else float(_loss(events, neighbours, LOSS_STEP / 10).get_epsilon(delta))
 
 
 def _loss(events: Sequence[Event], neighbours: Neighbours, step: float = LOSS_STEP) -> Any:

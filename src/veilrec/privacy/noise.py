@@ -12,7 +12,7 @@ Research noise: a seeded generator and floating-point formulas. Fast, repeatable
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class Noise:
     def __init__(self, source: Source, generator: np.random.Generator | None) -> None:
         self._source, self._generator = source, generator
         self.events: list[Event] = []
+        self.slices: list[Event] = []
 
     @classmethod
     def secure(cls) -> Noise:
@@ -76,9 +77,14 @@ class Noise:
         """``secure`` or ``research``."""
         return "secure" if self._generator is None else "research"
 
-    def record(self, event: Event) -> None:
-        """Called by the mechanism that draws: the release becomes part of the statement."""
+    def record(self, event: Event, slices: Iterable[Event] = ()) -> None:
+        """Called by the mechanism that draws: the release becomes part of the statement.
+
+        ``slices`` are what the same draw costs smaller units (one attribute out of several reported
+        together): claims may speak of them, and they are not spent again.
+        """
         self.events.append(event)
+        self.slices.extend(slices)
 
     # -- bits and whole numbers: the same code for both grades ---------------------------------------
 
