@@ -21,6 +21,7 @@ from veilrec.training import (
     Job,
     NegativeSampler,
     Recommender,
+    descend,
     optimiser_state,
     pick_device,
     run_epochs,
@@ -90,14 +91,7 @@ class NeuMF(Recommender):
                 target = torch.zeros_like(logits)
                 target[:, 0] = 1
                 loss = F.binary_cross_entropy_with_logits(logits, target)
-                optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                if self.weight_decay:
-                    for parameter in parameters.values():
-                        assert parameter.grad is not None
-                        parameter.grad.add_(parameter.detach(), alpha=self.weight_decay)
-                optimiser.step()
-                total += loss.item()
+                total += descend(loss, optimiser, parameters, self.weight_decay)
             return total / len(batches)
 
         def validate(valid: Dataset) -> float:

@@ -5,7 +5,14 @@ from veilrec.training.files import read_model, save_model
 from veilrec.training.loop import Progress, run_epochs
 from veilrec.training.recommender import Array, Job, Recommender
 from veilrec.training.sampling import NegativeSampler
-from veilrec.training.softmax import fit_softmax, optimiser_state, pick_device, softmax_loss, torch_stream
+from veilrec.training.softmax import (
+    descend,
+    fit_softmax,
+    optimiser_state,
+    pick_device,
+    softmax_loss,
+    torch_stream,
+)
 
 __all__ = [
     "Array",
@@ -15,6 +22,7 @@ __all__ = [
     "PROTOCOLS",
     "Progress",
     "Recommender",
+    "descend",
     "evaluate",
     "fit_softmax",
     "optimiser_state",

@@ -72,6 +72,27 @@ def optimiser_state(optimiser: torch.optim.Optimizer, parameters: Mapping[str, T
     return state
 
 
+def descend(
+    loss: Tensor, optimiser: torch.optim.Optimizer, parameters: Mapping[str, Tensor], weight_decay: float
+) -> float:
+    """One step down the gradient of ``loss`` plus weight_decay / 2 |parameters|^2; returns the loss.
+
+    >>> weight = nn.Parameter(torch.tensor([2.0]))
+    >>> descend((3 * weight).sum(), torch.optim.SGD([weight], lr=1.0), {"weight": weight}, weight_decay=0.5)
+    6.0
+    >>> weight.tolist()  # 2 - (3 + 0.5 * 2)
+    [-2.0]
+    """
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    if weight_decay:
+        for parameter in parameters.values():
+            assert parameter.grad is not None
+            parameter.grad.add_(parameter.detach(), alpha=weight_decay)
+    optimiser.step()
+    return loss.item()
+
+
 def softmax_loss(
     users: Tensor, items: Tensor, positives: Any, negatives: Tensor, temperature: float
 ) -> Tensor:
@@ -157,14 +178,7 @@ def fit_softmax(
                 torch.from_numpy(drawn).to(device),
                 model.temperature,
             )
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            if model.weight_decay:
-                for parameter in parameters.values():
-                    assert parameter.grad is not None
-                    parameter.grad.add_(parameter.detach(), alpha=model.weight_decay)
-            optimiser.step()
-            total += loss.item()
+            total += descend(loss, optimiser, parameters, model.weight_decay)
         return total / batches
 
     def validate(valid: Dataset) -> float:
