@@ -22,6 +22,7 @@ ROOMS = [
     "models",
     "training",
     "systems",
+    "attacks",
     "experiments",
     "studio",
     "cli",
@@ -34,8 +35,9 @@ MAY_IMPORT = {
     "models": {"core", "data"},
     "training": {"core", "data", "metrics", "privacy", "models"},
     "systems": {"core", "data", "metrics", "privacy", "models", "training"},
-    "experiments": {"core", "data", "metrics", "privacy", "models", "training", "systems"},
-    "studio": {"core", "data", "metrics", "privacy", "models", "training", "systems", "experiments"},
+    "attacks": {"core", "data", "metrics", "privacy", "models"},
+    "experiments": {"core", "data", "metrics", "privacy", "models", "training", "systems", "attacks"},
+    "studio": set(ROOMS) - {"studio", "cli"},
     "cli": set(ROOMS) - {"cli"},
 }
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT or path.name == "cli.py")

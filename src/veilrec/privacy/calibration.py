@@ -1,6 +1,6 @@
 """Budget in, noise out: the smallest noise that keeps a budget, never less.
 
-Closed forms where there are any, else a bisection over the accountant that ends on the safe side.
+Closed forms where there are any, else a search over the accountant that ends on the safe side.
 """
 
 from __future__ import annotations
@@ -61,21 +61,30 @@ def smallest_noise(
     """
     check_budget(epsilon, delta)
 
-    def kept(x: float) -> bool:
-        return epsilon_of(events(x), delta, neighbours) <= epsilon
+    def over(x: float) -> float:
+        """Above 0 when ``events(x)`` cost more than epsilon; nearly a straight line in log x."""
+        found = epsilon_of(events(x), delta, neighbours)
+        return math.log(min(max(found, 1e-12), 1e12) / epsilon) if found != epsilon else 0.0
 
-    low = high = start
-    for _ in range(80):
-        if kept(high):
-            break
-        low, high = high, 2 * high
-    else:
-        check(False, "epsilon", "reachable with some noise", epsilon, "Another part already costs more.")
-    while low == high or kept(low):
-        high, low = (low, low / 2)
-        if low < 1e-9:
-            return high
-    while high / low > 1 + TOLERANCE:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if kept(middle) else (middle, high)
-    return high
+    ends = {"low": (start, over(start)), "high": (start, over(start))}
+    while ends["high"][1] > 0:
+        x = 2 * ends["high"][0]
+        check(x < 1e30, "epsilon", "reachable with some noise", epsilon, "Another part already costs more.")
+        ends = {"low": ends["high"], "high": (x, over(x))}
+    while ends["low"][1] <= 0:
+        x = ends["low"][0] / 2
+        if x < 1e-9:
+            return ends["low"][0]
+        ends = {"low": (x, over(x)), "high": ends["low"]}
+    turn = 0
+    while ends["high"][0] / ends["low"][0] > 1 + TOLERANCE:
+        (low, above), (high, below) = ends["low"], ends["high"]
+        # A straight line between the ends; every fourth time the middle, in case it is not one.
+        share = 0.5 if turn % 4 == 3 else above / (above - below)
+        guess = low * (high / low) ** share
+        for x in (guess * (1 + TOLERANCE / 3), guess / (1 + TOLERANCE / 3)):
+            if ends["low"][0] < x < ends["high"][0]:
+                found = over(x)
+                ends["low" if found > 0 else "high"] = (x, found)
+        turn += 1
+    return ends["high"][0]

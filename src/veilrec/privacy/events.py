@@ -70,7 +70,11 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class PureEvent(Event):
-    """epsilon-DP with delta 0: the logarithm of the largest ratio of output probabilities."""
+    """epsilon-DP with delta 0: the logarithm of the largest ratio of output probabilities.
+
+    >>> PureEvent(epsilon=0.5, neighbours="replace", label="ages").epsilon
+    0.5
+    """
 
     kind: ClassVar[str] = "pure"
     epsilon: float
@@ -82,7 +86,11 @@ class PureEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceEvent(Event):
-    """Laplace noise; ``noise_multiplier`` is scale / L1 sensitivity."""
+    """Laplace noise; ``noise_multiplier`` is scale / L1 sensitivity.
+
+    >>> LaplaceEvent(noise_multiplier=2.0, count=3).count
+    3
+    """
 
     kind: ClassVar[str] = "laplace"
     noise_multiplier: float
@@ -98,6 +106,9 @@ class GaussianEvent(Event):
 
     With a ``sampling_rate`` below 1 each unit takes part by an own coin (Poisson sampling), which needs a
     fixed denominator and holds only against somebody who does not see who took part.
+
+    >>> GaussianEvent(noise_multiplier=1.29, sampling_rate=0.1, count=300).sampling_rate
+    0.1
     """
 
     kind: ClassVar[str] = "gaussian"
@@ -112,7 +123,11 @@ class GaussianEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class SkellamEvent(Event):
-    """Skellam noise of a total ``variance`` on whole numbers; a unit moves them by at most ``l2``, ``l1``."""
+    """Skellam noise of a total ``variance`` on whole numbers; a unit moves them by at most ``l2``, ``l1``.
+
+    >>> SkellamEvent(variance=1e8, l2=1e4, l1=1e6).to_dict()["event"]
+    'skellam'
+    """
 
     kind: ClassVar[str] = "skellam"
     variance: float
@@ -129,7 +144,11 @@ class SkellamEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class UnboundedEvent(Event):
-    """Something was released that no finite epsilon covers; ``reason`` says why."""
+    """Something was released that no finite epsilon covers; ``reason`` says why.
+
+    >>> UnboundedEvent(reason="labels enter the loss without noise").kind
+    'unbounded'
+    """
 
     kind: ClassVar[str] = "unbounded"
     reason: str
