@@ -4,7 +4,8 @@ Secure noise: the operating system's randomness, added on a lattice. A value is 
 tiny step and a whole number of steps is added by an exact sampler, so the possible outputs are the same for
 every input and the low bits of a float give nothing away (Mironov, "On significance of the least significant
 bits for differential privacy", 2012). Rounding moves two neighbouring inputs apart by at most one step per
-coordinate; the noise is enlarged by just that much, so the event that the mechanism states stays true.
+coordinate (two are reckoned, for the division); the noise is enlarged by just that much, so the event that
+the mechanism states stays true.
 
 Research noise: a seeded generator and floating-point formulas. Fast, repeatable, and the statement says so.
 """
@@ -27,8 +28,11 @@ Floats = NDArray[np.float64]
 
 # Steps of the lattice per sigma, and per Laplace scale.
 GAUSSIAN_STEPS = 1 << 24
-LAPLACE_STEPS = 1 << 36
-_LARGEST = 2.0**45
+LAPLACE_STEPS = 1 << 28
+# Up to here dividing by the step errs by a quarter of a step: two neighbours are rounded apart by less than
+# two steps more.
+_LARGEST = 2.0**51
+_APART = 2
 
 
 class Noise:
@@ -133,7 +137,7 @@ class Noise:
         x = _finite(values)
         if self._generator is not None:
             return np.asarray(x + sigma * self._generator.standard_normal(x.shape))
-        moved = 1.01 * math.sqrt(x.size if coordinates is None else coordinates)
+        moved = _APART * math.sqrt(x.size if coordinates is None else coordinates)
         sigma, step = _enlarged(sigma, sensitivity, moved, GAUSSIAN_STEPS)
         return _on_lattice(x, step, lambda shape: self.discrete_gaussian(GAUSSIAN_STEPS, shape))
 
@@ -144,7 +148,7 @@ class Noise:
         x = _finite(values)
         if self._generator is not None:
             return np.asarray(x + self._generator.laplace(0.0, scale, x.shape))
-        moved = 1.01 * (x.size if coordinates is None else coordinates)
+        moved = _APART * (x.size if coordinates is None else coordinates)
         scale, step = _enlarged(scale, sensitivity, moved, LAPLACE_STEPS)
         return _on_lattice(x, step, lambda shape: self.discrete_laplace(LAPLACE_STEPS, shape))
 
@@ -190,5 +194,5 @@ def _on_lattice(x: Floats, step: float, draw: Callable[[tuple[int, ...]], NDArra
     scaled = x / step
     remedy = "Clip the values to the range that the sensitivity speaks of."
     largest = float(np.abs(scaled).max(initial=0))
-    check(largest < _LARGEST, "values", "below 2^45 steps of the lattice", largest, remedy)
+    check(largest < _LARGEST, "values", "below 2^51 steps of the lattice", largest, remedy)
     return np.asarray((np.rint(scaled).astype(np.int64) + draw(x.shape)) * step)

@@ -2,7 +2,7 @@
 
 Guarantee. Whatever moves the vector by at most ``sensitivity`` in L1 norm changes the density of the output
 by at most a factor exp(1 / noise_multiplier): pure epsilon = sensitivity / scale. Reference: Dwork, McSherry,
-Nissim and Smith, TCC 2006. In secure mode the noise is discrete Laplace on a lattice of 2^36 steps per scale.
+Nissim and Smith, TCC 2006. In secure mode the noise is discrete Laplace on a lattice of 2^28 steps per scale.
 """
 
 from __future__ import annotations
