@@ -3,6 +3,7 @@
 from veilrec.training.evaluation import PROTOCOLS, Evaluation, evaluate, predict_pairs, validation_score
 from veilrec.training.files import read_model, save_model
 from veilrec.training.loop import Progress, run_epochs
+from veilrec.training.private import PrivateTraining
 from veilrec.training.recommender import Array, Job, Recommender
 from veilrec.training.sampling import NegativeSampler
 from veilrec.training.softmax import (
@@ -20,6 +21,7 @@ __all__ = [
     "Job",
     "NegativeSampler",
     "PROTOCOLS",
+    "PrivateTraining",
     "Progress",
     "Recommender",
     "descend",
