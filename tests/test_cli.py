@@ -18,7 +18,7 @@ from veilrec.data import imported_dir
 from veilrec.systems import SYSTEMS
 
 SMALL = "synthetic:80,50,1600"
-COMMANDS = ["demo", "data", "models", "fit", "recommend", "evaluate", "compare", "tune", "report"]
+COMMANDS = ["demo", "data", "models", "fit", "recommend", "evaluate", "compare", "tune", "report", "budget"]
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,8 @@ def test_help_of_every_command_has_examples():
     top = call("--help").stdout
     for word in COMMANDS:
         assert word in top
-    pages = [(word,) for word in COMMANDS if word != "data"]
+    pages = [(word,) for word in COMMANDS if word not in ("data", "budget")]
+    pages += [("budget", word) for word in ("set", "show", "history")]
     pages += [("data", word) for word in ("list", "info", "get", "import")]
     for words in pages:
         page = call(*words, "--help").stdout

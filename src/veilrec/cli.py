@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from veilrec.studio.commands import data, search, work
+from veilrec.studio.commands import budget, data, search, work
 from veilrec.studio.commands.base import Group, examples
 
 _LOOK: dict[str, Any] = {
@@ -26,6 +26,7 @@ app = typer.Typer(
     **_LOOK,
 )
 data_app = typer.Typer(help="Data sets: what is there, what is in it, fetch, import your own.", **_LOOK)
+budget_app = typer.Typer(help="Privacy budgets: limits, what all runs have spent, what is left.", **_LOOK)
 
 
 def _version(wanted: bool) -> None:
@@ -105,6 +106,19 @@ data_app.command(
         "veilrec data import plays.parquet --users people.csv --links friends.csv --rating-range 1,5",
     ),
 )(data.import_table)
+
+app.add_typer(budget_app, name="budget")
+budget_app.command(
+    "set",
+    epilog=examples(
+        "veilrec budget set ml-100k --epsilon 8 --delta 1e-5",
+        "veilrec budget set shop --epsilon 2.5 --delta 0 --unit attribute",
+    ),
+)(budget.set_limit)
+budget_app.command(epilog=examples("veilrec budget show", "veilrec budget show ml-100k --json"))(budget.show)
+budget_app.command(epilog=examples("veilrec budget history", "veilrec budget history ml-100k --json"))(
+    budget.history
+)
 
 
 def main() -> None:

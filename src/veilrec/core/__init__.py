@@ -9,7 +9,7 @@ from veilrec.core.checks import (
     check_positive,
 )
 from veilrec.core.environment import environment
-from veilrec.core.errors import CannotFoldIn, DataError, DataWarning, MissingExtra, NotFitted
+from veilrec.core.errors import BudgetExhausted, CannotFoldIn, DataError, DataWarning, MissingExtra, NotFitted
 from veilrec.core.extras import require
 from veilrec.core.files import atomic_dir, atomic_path, sha256_file, write_json, write_text
 from veilrec.core.progress import bar, track
@@ -17,6 +17,7 @@ from veilrec.core.random import stream, stream_seed
 from veilrec.core.threads import in_threads, thread_count
 
 __all__ = [
+    "BudgetExhausted",
     "CannotFoldIn",
     "DataError",
     "DataWarning",

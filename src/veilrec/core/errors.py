@@ -23,6 +23,26 @@ class DataError(ValueError):
         self.line = line
 
 
+class BudgetExhausted(ValueError):
+    """A run asked for more than is left of a privacy budget; nothing was spent.
+
+    ``asked`` and ``left`` are pairs (epsilon, delta) for one ``unit`` of the population.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        population: str,
+        unit: str,
+        asked: tuple[float, float],
+        left: tuple[float, float],
+    ) -> None:
+        super().__init__(message)
+        self.population, self.unit = population, unit
+        self.asked, self.left = asked, left
+
+
 class NotFitted(RuntimeError):
     """The model was asked for something that only a fitted model has."""
 

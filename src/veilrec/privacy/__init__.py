@@ -13,18 +13,25 @@ from veilrec.privacy.events import (
     UnsupportedEvent,
 )
 from veilrec.privacy.guarantee import Claim, Guarantee
+from veilrec.privacy.ledger import Ledger, Reservation
+from veilrec.privacy.ledger_records import Account, LimitChange, Spend
 from veilrec.privacy.noise import Noise
 
 __all__ = [
+    "Account",
     "Claim",
     "Event",
     "GaussianEvent",
     "Guarantee",
     "LaplaceEvent",
+    "Ledger",
+    "LimitChange",
     "Neighbours",
     "Noise",
     "PureEvent",
+    "Reservation",
     "SkellamEvent",
+    "Spend",
     "UnboundedEvent",
     "UnsupportedEvent",
     "delta_of",

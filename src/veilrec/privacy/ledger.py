@@ -1,0 +1,311 @@
+"""The budget ledger: what every run has spent on a population, and whether one more fits.
+
+A run reserves all it will spend *before* it touches data and marks the reservation as released when it has
+ended. A crash leaves it reserved, and that counts as spent for ever: nothing here gives budget back.
+
+Totals are added, epsilon to epsilon and delta to delta (basic composition). That stays true when a run is
+chosen after seeing what earlier runs released, and when the limit decides who may still run (Rogers, Roth,
+Ullman, Vadhan, "Privacy odometers and filters", NeurIPS 2016). One tight sum over the events of all runs
+would be smaller, but does not hold for parameters that were chosen in the light of earlier results.
+
+How a spend for one unit counts for another: ``ledger_units``. The file: ``ledger_file``.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from veilrec import __version__
+from veilrec.core import DataError, check, check_choice, check_count, check_positive
+from veilrec.privacy import ledger_queries as queries
+from veilrec.privacy.accountant import epsilon_of
+from veilrec.privacy.events import EVENTS, RELATIONS, Event, Neighbours, UnsupportedEvent, check_budget
+from veilrec.privacy.guarantee import UNITS, Unit
+from veilrec.privacy.ledger_file import ledger_path, reading, writing
+from veilrec.privacy.ledger_hold import hold, let_go
+from veilrec.privacy.ledger_records import Account, LimitChange, Spend
+from veilrec.privacy.ledger_units import USUAL, Pair
+
+GRADES = ("secure", "research")
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A spend that is paid for: the run may touch data now. See :class:`Ledger` for an example."""
+
+    spend: Spend
+    ledger: Ledger = field(repr=False, compare=False)
+
+    @property
+    def id(self) -> str:
+        """What :meth:`Ledger.resume` asks for; keep it with the run.
+
+        >>> import tempfile
+        >>> from veilrec.privacy import PureEvent
+        >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite")
+        >>> taken = ledger.reserve("shop", "f", [PureEvent(epsilon=1.0)], delta=0.0, run="first")
+        >>> len(taken.id)
+        16
+        """
+        return self.spend.id
+
+    def release(self) -> None:
+        """The run has ended and its results are out. Again is harmless."""
+        self.ledger.mark_released(self.id)
+
+
+class Ledger:
+    """Budgets in one SQLite file, shared by all processes that name it.
+
+    >>> import tempfile
+    >>> from veilrec.privacy import PureEvent
+    >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite")
+    >>> _ = ledger.set_limit("shop", epsilon=2.0, delta=1e-5)
+    >>> taken = ledger.reserve("shop", "fingerprint", [PureEvent(epsilon=1.5)], delta=0.0, run="first")
+    >>> taken.release()   # after the work
+    >>> [account] = ledger.accounts("shop")
+    >>> account.epsilon, account.left
+    (1.5, (0.5, 1e-05))
+    >>> ledger.reserve("shop", "fingerprint", [PureEvent(epsilon=1.0)], delta=0.0, run="second")
+    Traceback (most recent call last):
+        ...
+    veilrec.core.errors.BudgetExhausted: run 'second' asks for epsilon 1 and delta 0 per user of 'shop' ...
+    """
+
+    def __init__(self, path: str | Path | None = None, *, timeout: float = 10.0) -> None:
+        check_positive("timeout", timeout)
+        self.path = ledger_path() if path is None else Path(path).expanduser().absolute()
+        self.timeout = timeout
+
+    # -- limits ---------------------------------------------------------------------------------------
+
+    def set_limit(
+        self,
+        population: str,
+        *,
+        epsilon: float,
+        delta: float,
+        unit: Unit = "user",
+        neighbours: Neighbours | None = None,
+    ) -> LimitChange:
+        """Set, raise or lower the limit per ``unit``; below what is spent it only stops further runs.
+
+        >>> import tempfile
+        >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite")
+        >>> ledger.set_limit("shop", epsilon=8.0, delta=1e-5).neighbours
+        'add-remove'
+        """
+        _check_name("population", population)
+        check_budget(epsilon, delta)
+        check_choice("unit", unit, UNITS)
+        neighbours = USUAL[unit] if neighbours is None else neighbours
+        check_choice("neighbours", neighbours, RELATIONS)
+        pair: Pair = (unit, neighbours)
+        costs: dict[str, queries.Amount] = {}
+        while True:
+            with reading(self.path, self.timeout) as db:
+                missing = queries.without_cost(db, population, pair)
+            costs |= {s.id: queries.cost_of(s, pair) for s in missing if s.id not in costs}
+            with writing(self.path, self.timeout) as db:
+                missing = queries.without_cost(db, population, pair)
+                if any(spend.id not in costs for spend in missing):
+                    continue  # another run came in between
+                for spend in missing:
+                    queries.add_cost(db, spend.id, pair, costs[spend.id])
+                spent = queries.total(db, population, pair)
+                change = LimitChange(
+                    population=population,
+                    unit=unit,
+                    neighbours=neighbours,
+                    epsilon=float(epsilon),
+                    delta=float(delta),
+                    spent_epsilon=spent[0],
+                    spent_delta=spent[1],
+                    version=__version__,
+                    time=_now(),
+                )
+                queries.add_change(db, change)
+            return change
+
+    # -- spending -------------------------------------------------------------------------------------
+
+    def reserve(
+        self,
+        population: str,
+        fingerprint: str,
+        events: Iterable[Event],
+        *,
+        delta: float,
+        run: str,
+        unit: Unit = "user",
+        neighbours: Neighbours = "add-remove",
+        per_user: int | None = None,
+        grade: str = "secure",
+    ) -> Reservation:
+        """Pay for ``events`` before data is touched; :class:`BudgetExhausted` if a limit does not allow it.
+
+        Epsilon is composed from the events at ``delta``. ``per_user``: for spends per interaction, the most
+        interactions that any user has in what the run reads. ``grade``: that of the noise.
+
+        >>> import tempfile
+        >>> from veilrec.privacy import GaussianEvent
+        >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite")
+        >>> steps = [GaussianEvent(noise_multiplier=4.0, count=20)]
+        >>> taken = ledger.reserve("shop", "f", steps, delta=1e-5, run="first")
+        >>> round(taken.spend.epsilon, 2)
+        4.98
+        """
+        for name, value in (("population", population), ("fingerprint", fingerprint), ("run", run)):
+            _check_name(name, value)
+        check_choice("unit", unit, UNITS)
+        check_choice("neighbours", neighbours, RELATIONS)
+        check_choice("grade", grade, GRADES)
+        if per_user is not None:
+            check(unit == "interaction", "per_user", "None unless the unit is interaction", per_user)
+            check_count("per_user", per_user)
+        events = _checked(events)
+        spend = Spend(
+            id=secrets.token_hex(8),
+            population=population,
+            fingerprint=fingerprint,
+            unit=unit,
+            neighbours=neighbours,
+            per_user=per_user,
+            events=events,
+            epsilon=epsilon_of(events, delta, neighbours),
+            delta=float(delta),
+            grade=grade,
+            run=run,
+            version=__version__,
+            reserved_at=_now(),
+            released_at=None,
+        )
+        costs: dict[Pair, queries.Amount] = {(unit, neighbours): (spend.epsilon, spend.delta)}
+        with reading(self.path, self.timeout) as db:
+            limits = queries.limits(db, population)
+        while True:
+            pairs: list[Pair] = [(limit.unit, limit.neighbours) for limit in limits.values()]
+            costs |= {pair: queries.cost_of(spend, pair) for pair in pairs if pair not in costs}
+            with writing(self.path, self.timeout) as db:
+                limits = queries.limits(db, population)
+                if any((limit.unit, limit.neighbours) not in costs for limit in limits.values()):
+                    continue  # a limit came in between
+                for limit in limits.values():
+                    pair = (limit.unit, limit.neighbours)
+                    queries.refuse_beyond(limit, queries.total(db, population, pair), spend, costs[pair])
+                spend = replace(spend, reserved_at=_now())
+                hold(self.path, queries.add_spend(db, spend, costs))
+            return Reservation(spend, self)
+
+    def resume(
+        self, reservation_id: str, *, population: str, fingerprint: str, events: Iterable[Event]
+    ) -> Reservation:
+        """Go on with a reservation that was not released, without paying again.
+
+        Refused when what is asked differs from what was paid for, when the results are out already, and
+        while another process is at work on it.
+
+        >>> import tempfile
+        >>> from veilrec.privacy import PureEvent
+        >>> ledger, events = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite"), [PureEvent(epsilon=1.0)]
+        >>> taken = ledger.reserve("shop", "f", events, delta=0.0, run="first")
+        >>> again = ledger.resume(taken.id, population="shop", fingerprint="f", events=events)
+        >>> again.id == taken.id, ledger.accounts("shop")[0].epsilon
+        (True, 1.0)
+        """
+        events = _checked(events)
+        with writing(self.path, self.timeout) as db:
+            number, spend = self._found(db, reservation_id)
+            asked = {"population": population, "fingerprint": fingerprint, "events": events}
+            for name, value in asked.items():
+                paid = getattr(spend, name)
+                check(value == paid, name, f"what was reserved, {paid!r}", value, "Reserve anew.")
+            check(
+                spend.released_at is None,
+                "reservation",
+                "unfinished",
+                reservation_id,
+                f"Its results were released at {spend.released_at}; another release needs a new one.",
+            )
+            free = hold(self.path, number)
+            check(free, "reservation", "free", reservation_id, "Another process is at work on it.")
+        return Reservation(spend, self)
+
+    def mark_released(self, reservation_id: str) -> None:
+        """What :meth:`Reservation.release` calls; harmless when it was released before."""
+        with writing(self.path, self.timeout) as db:
+            number, _ = self._found(db, reservation_id)
+            db.execute(
+                "UPDATE spend SET state = 'released', released_at = ? "
+                "WHERE number = ? AND state = 'reserved'",
+                (_now(), number),
+            )
+        let_go(self.path, number)
+
+    # -- looking --------------------------------------------------------------------------------------
+
+    def populations(self) -> list[str]:
+        """The names that have a limit or a spend.
+
+        >>> Ledger("not-there.sqlite").populations()
+        []
+        """
+        with reading(self.path, self.timeout) as db:
+            return queries.populations(db)
+
+    def accounts(self, population: str | None = None) -> list[Account]:
+        """How each population (or one) stands: a row per unit that has a limit or a spend.
+
+        >>> import tempfile
+        >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite")
+        >>> _ = ledger.set_limit("shop", epsilon=8.0, delta=1e-5)
+        >>> [(a.population, a.unit, a.left) for a in ledger.accounts()]
+        [('shop', 'user', (8.0, 1e-05))]
+        """
+        with reading(self.path, self.timeout) as db:
+            names = queries.populations(db, population)
+            return [account for name in names for account in queries.accounts(db, name)]
+
+    def history(self, population: str | None = None) -> list[Spend | LimitChange]:
+        """Every spend and every change of a limit, oldest first.
+
+        >>> import tempfile
+        >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite")
+        >>> _ = ledger.set_limit("shop", epsilon=8.0, delta=1e-5)
+        >>> [entry.epsilon for entry in ledger.history("shop")]
+        [8.0]
+        """
+        entries: list[Spend | LimitChange] = []
+        with reading(self.path, self.timeout) as db:
+            for name in queries.populations(db, population):
+                entries += [*queries.changes(db, name), *queries.spends(db, name)]
+        return sorted(entries, key=lambda entry: entry.time)
+
+    def _found(self, db: sqlite3.Connection, reservation_id: str) -> tuple[int, Spend]:
+        found = queries.find_spend(db, reservation_id)
+        if found is None:
+            raise DataError(f"has no reservation {reservation_id!r}. Was it made elsewhere?", file=self.path)
+        return found
+
+
+def _checked(events: Iterable[Event]) -> tuple[Event, ...]:
+    events = tuple(events)
+    check(bool(events), "events", "at least one", events, "A run without a mechanism reserves nothing.")
+    for event in events:
+        if not isinstance(event, EVENTS):
+            raise UnsupportedEvent(f"the ledger does not know the event {type(event).__name__}.")
+    return events
+
+
+def _check_name(name: str, value: str) -> None:
+    good = isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable() and value == value.strip()
+    check(good, name, "a printable name of 1 to 200 characters, without space around it", value)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,180 @@
+"""The questions that the ledger puts to its file. Each takes an open connection; none opens one."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from veilrec.core import BudgetExhausted, check
+from veilrec.privacy.events import Event
+from veilrec.privacy.guarantee import UNITS, Unit
+from veilrec.privacy.ledger_records import Account, LimitChange, Spend, fits
+from veilrec.privacy.ledger_units import USUAL, Pair, applies, counted, why_infinite
+
+_SPEND = (
+    "id, population, fingerprint, unit, neighbours, per_user, events, epsilon, delta, grade, run, version, "
+    "reserved_at, released_at"
+)
+_CHANGE = "population, unit, neighbours, epsilon, delta, spent_epsilon, spent_delta, version, time"
+
+Amount = tuple[float, float]
+
+
+def populations(db: sqlite3.Connection, wanted: str | None = None) -> list[str]:
+    """All names, or the one that is wanted; an unknown one is refused with the nearest."""
+    query = "SELECT population FROM spend UNION SELECT population FROM limit_change ORDER BY 1"
+    known = [name for (name,) in db.execute(query)]
+    if wanted is None:
+        return known
+    near = get_close_matches(str(wanted), known, n=1, cutoff=0.5)
+    remedy = f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(known) or 'none yet'}."
+    check(wanted in known, "population", "one with a limit or a spend", wanted, remedy)
+    return [wanted]
+
+
+def spends(db: sqlite3.Connection, population: str) -> list[Spend]:
+    """Its spends, oldest first."""
+    query = f"SELECT {_SPEND} FROM spend WHERE population = ? ORDER BY number"
+    return [_spend(row) for row in db.execute(query, (population,))]
+
+
+def find_spend(db: sqlite3.Connection, spend_id: str) -> tuple[int, Spend] | None:
+    """The number and the spend of an id."""
+    row = db.execute(f"SELECT number, {_SPEND} FROM spend WHERE id = ?", (str(spend_id),)).fetchone()
+    return None if row is None else (row[0], _spend(row[1:]))
+
+
+def changes(db: sqlite3.Connection, population: str) -> list[LimitChange]:
+    """The changes of its limits, oldest first."""
+    query = f"SELECT {_CHANGE} FROM limit_change WHERE population = ? ORDER BY number"
+    names = _CHANGE.split(", ")
+    return [LimitChange(**dict(zip(names, row))) for row in db.execute(query, (population,))]
+
+
+def limits(db: sqlite3.Connection, population: str) -> dict[Unit, LimitChange]:
+    """The limit that holds for each unit: the one set last."""
+    return {change.unit: change for change in changes(db, population)}
+
+
+def without_cost(db: sqlite3.Connection, population: str, pair: Pair) -> list[Spend]:
+    """The spends whose cost for the unit and relation was not worked out yet."""
+    query = (
+        f"SELECT {_SPEND} FROM spend WHERE population = ? AND NOT EXISTS "
+        "(SELECT 1 FROM cost WHERE cost.spend = spend.number AND cost.unit = ? AND cost.neighbours = ?)"
+    )
+    return [_spend(row) for row in db.execute(query, (population, *pair))]
+
+
+def total(db: sqlite3.Connection, population: str, pair: Pair) -> Amount:
+    """What all spends, reserved or released, take from a limit for the unit and relation."""
+    query = (
+        "SELECT cost.epsilon, cost.delta FROM cost JOIN spend ON cost.spend = spend.number "
+        "WHERE spend.population = ? AND cost.unit = ? AND cost.neighbours = ?"
+    )
+    costs = db.execute(query, (population, *pair)).fetchall()
+    costs += [cost_of(spend, pair) for spend in without_cost(db, population, pair)]
+    return math.fsum(epsilon for epsilon, _ in costs), math.fsum(delta for _, delta in costs)
+
+
+def cost_of(spend: Spend, pair: Pair) -> Amount:
+    """What a spend takes from a limit for the unit and relation."""
+    return counted(spend.events, spend.delta, spend.unit, spend.per_user, *pair)
+
+
+def accounts(db: sqlite3.Connection, population: str) -> list[Account]:
+    """How it stands, for each unit with a limit or a spend."""
+    set_for, made = limits(db, population), spends(db, population)
+    replacing = any(event.neighbours == "replace" for spend in made for event in spend.events)
+    found = []
+    for unit in UNITS:
+        limit = set_for.get(unit)
+        if limit is None and not any(spend.unit == unit for spend in made):
+            continue
+        neighbours = limit.neighbours if limit else "replace" if replacing else USUAL[unit]
+        epsilon, delta = total(db, population, (unit, neighbours))
+        mine = [spend for spend in made if applies(spend.unit, unit)]
+        found.append(
+            Account(
+                population=population,
+                unit=unit,
+                neighbours=neighbours,
+                limit=None if limit is None else (limit.epsilon, limit.delta),
+                epsilon=epsilon,
+                delta=delta,
+                runs=len(mine),
+                unfinished=sum(spend.released_at is None for spend in mine),
+            )
+        )
+    return found
+
+
+def refuse_beyond(limit: LimitChange, spent: Amount, spend: Spend, asked: Amount) -> None:
+    """Raise :class:`BudgetExhausted` when the spend does not fit under the limit any more."""
+    if fits(spent[0] + asked[0], limit.epsilon) and fits(spent[1] + asked[1], limit.delta):
+        return
+    left = max(0.0, limit.epsilon - spent[0]), max(0.0, limit.delta - spent[1])
+    why = ""
+    if math.isinf(asked[0]):
+        pair = (limit.unit, limit.neighbours)
+        why = why_infinite(spend.events, spend.delta, spend.unit, spend.per_user, *pair)
+        why = f" {why or 'No finite epsilon is known for all interactions of a user together.'}"
+    raise BudgetExhausted(
+        f"run {spend.run!r} asks for {say(asked)} per {limit.unit} of {spend.population!r}, and "
+        f"{say(left)} are left of {say((limit.epsilon, limit.delta))}.{why} Nothing was spent.",
+        population=spend.population,
+        unit=limit.unit,
+        asked=asked,
+        left=left,
+    )
+
+
+def say(amount: Amount) -> str:
+    """An amount in words.
+
+    >>> say((8.0, 1e-5))
+    'epsilon 8 and delta 1e-05'
+    """
+    return f"epsilon {amount[0]:.4g} and delta {amount[1]:.4g}"
+
+
+# -- writing ----------------------------------------------------------------------------------------------
+
+
+def add_spend(db: sqlite3.Connection, spend: Spend, costs: Mapping[Pair, Amount]) -> int:
+    """A new row, reserved, with what it costs; gives its number."""
+    number = _insert(db, "spend", {**vars(spend), "events": _text(spend.events), "state": spend.state})
+    for pair, cost in costs.items():
+        add_cost(db, spend.id, pair, cost)
+    return number
+
+
+def add_cost(db: sqlite3.Connection, spend_id: str, pair: Pair, cost: Amount) -> None:
+    """What a spend costs for a unit and relation, worked out once."""
+    (number,) = db.execute("SELECT number FROM spend WHERE id = ?", (spend_id,)).fetchone()
+    names = ("spend", "unit", "neighbours", "epsilon", "delta")
+    _insert(db, "cost", dict(zip(names, (number, *pair, *cost))))
+
+
+def add_change(db: sqlite3.Connection, change: LimitChange) -> None:
+    """A limit that holds from now on."""
+    _insert(db, "limit_change", vars(change))
+
+
+def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> int:
+    marks = ", ".join("?" for _ in row)
+    cursor = db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+    return int(cursor.lastrowid or 0)
+
+
+def _text(events: Iterable[Event]) -> str:
+    return json.dumps([event.to_dict() for event in events], allow_nan=False)
+
+
+def _spend(row: tuple[Any, ...]) -> Spend:
+    values = dict(zip(_SPEND.split(", "), row))
+    values["events"] = tuple(Event.from_dict(event) for event in json.loads(values["events"]))
+    return Spend(**values)
