@@ -27,6 +27,7 @@ from veilrec.privacy import (
     UnboundedEvent,
     UnsupportedEvent,
     epsilon_of,
+    ledger_file,
 )
 from veilrec.privacy.ledger_file import ledger_path
 from veilrec.privacy.ledger_units import counted
@@ -499,6 +500,35 @@ def test_the_ledger_waits_for_nothing_heavy() -> None:
 
 
 # -- two processes at once ---------------------------------------------------------------------------------
+
+
+def just_before_writing(monkeypatch: pytest.MonkeyPatch, act) -> None:
+    """Another process acts between the look at the ledger and the transaction, once."""
+    waiting = [act]
+
+    def writing(*what):
+        if waiting:
+            waiting.pop()()
+        return ledger_file.writing(*what)
+
+    monkeypatch.setattr("veilrec.privacy.ledger.writing", writing)
+
+
+def test_a_limit_that_comes_in_between_is_kept(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    just_before_writing(
+        monkeypatch, lambda: ledger.set_limit("shop", epsilon=1.0, delta=0.0, unit="interaction")
+    )
+    with pytest.raises(BudgetExhausted, match=r"epsilon 1\.2 and delta 0 per interaction"):
+        take(ledger, pure(0.6))
+    assert len(ledger.history("shop")) == 1
+
+
+def test_a_spend_that_comes_in_between_is_counted(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(ledger, pure(0.1))
+    just_before_writing(monkeypatch, lambda: take(ledger, pure(0.2)))
+    change = ledger.set_limit("shop", epsilon=1.0, delta=0.0, unit="interaction")
+    assert change.spent_epsilon == pytest.approx(0.6)
+
 
 RACER = """
 import sys, time
