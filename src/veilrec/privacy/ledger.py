@@ -13,25 +13,21 @@ How a spend for one unit counts for another: ``ledger_units``. The file: ``ledge
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from veilrec import __version__
-from veilrec.core import DataError, check, check_choice, check_count, check_positive
+from veilrec.core import DataError, check, check_choice, check_positive
 from veilrec.privacy import ledger_queries as queries
-from veilrec.privacy.accountant import epsilon_of
-from veilrec.privacy.events import EVENTS, RELATIONS, Event, Neighbours, UnsupportedEvent, check_budget
+from veilrec.privacy.events import RELATIONS, Event, Neighbours, check_budget
 from veilrec.privacy.guarantee import UNITS, Unit
+from veilrec.privacy.ledger_entries import check_name, known_events, new_spend, now
 from veilrec.privacy.ledger_file import ledger_path, reading, writing
 from veilrec.privacy.ledger_hold import hold, let_go
 from veilrec.privacy.ledger_records import Account, LimitChange, Spend
 from veilrec.privacy.ledger_units import USUAL, Pair
-
-GRADES = ("secure", "research")
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,7 @@ class Ledger:
         >>> ledger.set_limit("shop", epsilon=8.0, delta=1e-5).neighbours
         'add-remove'
         """
-        _check_name("population", population)
+        check_name("population", population)
         check_budget(epsilon, delta)
         check_choice("unit", unit, UNITS)
         neighbours = USUAL[unit] if neighbours is None else neighbours
@@ -127,7 +123,7 @@ class Ledger:
                     spent_epsilon=spent[0],
                     spent_delta=spent[1],
                     version=__version__,
-                    time=_now(),
+                    time=now(),
                 )
                 queries.add_change(db, change)
             return change
@@ -160,30 +156,8 @@ class Ledger:
         >>> round(taken.spend.epsilon, 2)
         4.98
         """
-        for name, value in (("population", population), ("fingerprint", fingerprint), ("run", run)):
-            _check_name(name, value)
-        check_choice("unit", unit, UNITS)
-        check_choice("neighbours", neighbours, RELATIONS)
-        check_choice("grade", grade, GRADES)
-        if per_user is not None:
-            check(unit == "interaction", "per_user", "None unless the unit is interaction", per_user)
-            check_count("per_user", per_user)
-        events = _checked(events)
-        spend = Spend(
-            id=secrets.token_hex(8),
-            population=population,
-            fingerprint=fingerprint,
-            unit=unit,
-            neighbours=neighbours,
-            per_user=per_user,
-            events=events,
-            epsilon=epsilon_of(events, delta, neighbours),
-            delta=float(delta),
-            grade=grade,
-            run=run,
-            version=__version__,
-            reserved_at=_now(),
-            released_at=None,
+        spend = new_spend(
+            population, fingerprint, events, delta, run, unit, neighbours, per_user=per_user, grade=grade
         )
         costs: dict[Pair, queries.Amount] = {(unit, neighbours): (spend.epsilon, spend.delta)}
         with reading(self.path, self.timeout) as db:
@@ -198,7 +172,7 @@ class Ledger:
                 for limit in limits.values():
                     pair = (limit.unit, limit.neighbours)
                     queries.refuse_beyond(limit, queries.total(db, population, pair), spend, costs[pair])
-                spend = replace(spend, reserved_at=_now())
+                spend = replace(spend, reserved_at=now())
                 hold(self.path, queries.add_spend(db, spend, costs))
             return Reservation(spend, self)
 
@@ -218,7 +192,7 @@ class Ledger:
         >>> again.id == taken.id, ledger.accounts("shop")[0].epsilon
         (True, 1.0)
         """
-        events = _checked(events)
+        events = known_events(events)
         with writing(self.path, self.timeout) as db:
             number, spend = self._found(db, reservation_id)
             asked = {"population": population, "fingerprint": fingerprint, "events": events}
@@ -243,7 +217,7 @@ class Ledger:
             db.execute(
                 "UPDATE spend SET state = 'released', released_at = ? "
                 "WHERE number = ? AND state = 'reserved'",
-                (_now(), number),
+                (now(), number),
             )
         let_go(self.path, number)
 
@@ -291,21 +265,3 @@ class Ledger:
         if found is None:
             raise DataError(f"has no reservation {reservation_id!r}. Was it made elsewhere?", file=self.path)
         return found
-
-
-def _checked(events: Iterable[Event]) -> tuple[Event, ...]:
-    events = tuple(events)
-    check(bool(events), "events", "at least one", events, "A run without a mechanism reserves nothing.")
-    for event in events:
-        if not isinstance(event, EVENTS):
-            raise UnsupportedEvent(f"the ledger does not know the event {type(event).__name__}.")
-    return events
-
-
-def _check_name(name: str, value: str) -> None:
-    good = isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable() and value == value.strip()
-    check(good, name, "a printable name of 1 to 200 characters, without space around it", value)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")
