@@ -18,7 +18,12 @@ from veilrec.data import imported_dir
 from veilrec.systems import SYSTEMS
 
 SMALL = "synthetic:80,50,1600"
-COMMANDS = ["demo", "data", "models", "fit", "recommend", "evaluate", "compare", "tune", "report", "budget"]
+COMMANDS = ["demo", "models", "fit", "recommend", "evaluate", "compare", "tune", "report"]
+GROUPS = {
+    "audit": ("mechanism", "mutant"),
+    "budget": ("set", "show", "history"),
+    "data": ("list", "info", "get", "import"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -50,11 +55,9 @@ def machine(*words: str):
 
 def test_help_of_every_command_has_examples():
     top = call("--help").stdout
-    for word in COMMANDS:
+    for word in (*COMMANDS, *GROUPS):
         assert word in top
-    pages = [(word,) for word in COMMANDS if word not in ("data", "budget")]
-    pages += [("budget", word) for word in ("set", "show", "history")]
-    pages += [("data", word) for word in ("list", "info", "get", "import")]
+    pages = [(word,) for word in COMMANDS] + [(group, word) for group in GROUPS for word in GROUPS[group]]
     for words in pages:
         page = call(*words, "--help").stdout
         assert "Examples" in page

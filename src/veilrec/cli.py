@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from veilrec.studio.commands import budget, data, search, work
+from veilrec.studio.commands import audit, budget, data, search, work
 from veilrec.studio.commands.base import Group, examples
 
 _LOOK: dict[str, Any] = {
@@ -26,6 +26,7 @@ app = typer.Typer(
     **_LOOK,
 )
 data_app = typer.Typer(help="Data sets: what is there, what is in it, fetch, import your own.", **_LOOK)
+audit_app = typer.Typer(help="Audits: the epsilon that releases prove, beside the one claimed.", **_LOOK)
 budget_app = typer.Typer(help="Privacy budgets: limits, what all runs have spent, what is left.", **_LOOK)
 
 
@@ -106,6 +107,17 @@ data_app.command(
         "veilrec data import plays.parquet --users people.csv --links friends.csv --rating-range 1,5",
     ),
 )(data.import_table)
+
+app.add_typer(audit_app, name="audit")
+audit_app.command(
+    epilog=examples(
+        "veilrec audit mechanism laplace --epsilon 1 -o laplace.png",
+        "veilrec audit mechanism all --epsilon 2 --json",
+    )
+)(audit.mechanism)
+audit_app.command(epilog=examples("veilrec audit mutant half-noise", "veilrec audit mutant all --epsilon 1"))(
+    audit.mutant
+)
 
 app.add_typer(budget_app, name="budget")
 budget_app.command(
