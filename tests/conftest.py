@@ -19,7 +19,7 @@ BUDGET = {
     "core": 20,
     "data": 150,
     "metrics": 90,
-    "privacy": 140,
+    "privacy": 150,
     "models": 60,
     "training": 50,
     "systems": 140,

@@ -263,9 +263,20 @@ class TestGroups:
     def test_sampled_groups_cost_more_than_k_times(self) -> None:
         event = steps(4.0, 0.01, 100)
         one, ten = epsilon_of([event], DELTA), epsilon_of([event], DELTA, group=10)
-        assert ten > 10 * one
+        assert 10 * one < ten < math.inf
         # and not less than the true cost: ten joined at the same coin
         assert ten > epsilon_of([steps(0.4, 0.01, 100)], DELTA)
+
+    def test_sampled_groups_follow_the_general_rule(self) -> None:
+        """(e, d) for one is (k e, d (e^(k e) - 1) / (e^e - 1)) for k: tried at many d, coarsely."""
+        event, k = steps(50.0, 0.1, 300), 2
+        found = epsilon_of([event], DELTA, group=k)
+        tried = []
+        for d in 10.0 ** np.arange(-12, -5, 0.25):
+            e = epsilon_of([event], d)
+            if d * math.expm1(k * e) / math.expm1(e) <= DELTA:
+                tried.append(k * e)
+        assert 0.95 * min(tried) < found <= min(tried)
 
     def test_there_is_no_group_of_none(self) -> None:
         with pytest.raises(ValueError, match="group must be"):

@@ -37,6 +37,8 @@ from veilrec.privacy.renyi import renyi_epsilon
 
 # The grid of the privacy loss; answers are rounded up to it, so it only costs a little tightness.
 LOSS_STEP = 1e-3
+# Loss distributions are cut at a tail of 1e-15: below this power of ten they answer infinity.
+_SMALLEST_EXPONENT = -14.0
 
 
 def epsilon_of(
@@ -214,18 +216,23 @@ def _group_epsilon(events: tuple[Event, ...], delta: float, neighbours: Neighbou
         return epsilon_of([_lengthened(event, size) for event in events], delta, neighbours)
     if delta == 0:
         return math.inf
-    low, high = -300.0, math.log10(delta)
     single = math.inf
-    for _ in range(40):
+    low, high = _SMALLEST_EXPONENT, math.log10(delta)
+    for _ in range(30):
         middle = (low + high) / 2
         found = epsilon_of(events, 10**middle, neighbours)
-        # log of (e^(k e) - 1) / (e^e - 1)
-        growth = size * found - found + math.log(-math.expm1(-size * found) / -math.expm1(-found))
-        if middle * math.log(10) + growth <= math.log(delta):
-            low, single = middle, found
+        if found == 0 or middle * math.log(10) + _group_growth(found, size) <= math.log(delta):
+            low, single = middle, found  # it fits: try a larger delta, for a smaller epsilon
+        elif math.isinf(found):
+            low = middle  # below what the loss distribution resolves
         else:
             high = middle
     return size * single
+
+
+def _group_growth(epsilon: float, size: int) -> float:
+    """log of (e^(k e) - 1) / (e^e - 1)."""
+    return (size - 1) * epsilon + math.log(-math.expm1(-size * epsilon) / -math.expm1(-epsilon))
 
 
 def _lengthened(event: Event, size: int) -> Event:
