@@ -18,6 +18,9 @@ _INVERSE_OF_E = (
     np.uint64(0x3024B9D0A507DAED),
 )
 
+# Proposals beyond this many scales would be kept with less than exp(-700); squared they could overflow.
+_FAR = 40
+
 
 @_jit
 def _word(words, place):  # type: ignore[no-untyped-def]
@@ -119,7 +122,7 @@ def gaussian(out, done, words, top, low, scale):  # type: ignore[no-untyped-def]
         start = place[0]
         value = _laplace_one(np.int64(scale), np.int64(1), words, place)
         gap = abs(value) * scale * low - top
-        good = _exp_coin(gap * gap, low_of_coin, words, place)
+        good = abs(value) <= _FAR * scale and _exp_coin(gap * gap, low_of_coin, words, place)
         if place[1]:
             return done, start
         if good:
@@ -136,7 +139,7 @@ def gaussian_whole(out, done, words, sigma):  # type: ignore[no-untyped-def]
         start = place[0]
         value = _laplace_one(np.int64(sigma), np.int64(1), words, place)
         gap = abs(value) - sigma
-        good = _exp_coin(gap * gap, 2 * sigma * sigma, words, place)
+        good = abs(value) <= _FAR * sigma and _exp_coin(gap * gap, 2 * sigma * sigma, words, place)
         if place[1]:
             return done, start
         if good:
@@ -158,7 +161,7 @@ def poisson_small(out, done, words, rate):  # type: ignore[no-untyped-def]
     while done < len(out):
         start = place[0]
         left, term, count = _uniform(words, place), first, 0
-        while left > term and count < 1000:
+        while left > term and (count < rate or term > 1e-17):  # beyond lies less than a uniform can tell
             left -= term
             count += 1
             term *= rate / count
@@ -170,10 +173,36 @@ def poisson_small(out, done, words, rate):  # type: ignore[no-untyped-def]
 
 
 @_jit
+def log_poisson(count, rate):  # type: ignore[no-untyped-def]
+    """The logarithm of the Poisson probability, in Loader's saddle-point form.
+
+    The textbook sum -rate + count log(rate) - lgamma(count + 1) loses all its digits at large rates.
+    Reference: C. Loader, "Fast and accurate computation of binomial probabilities", 2000.
+    """
+    if count < 16:
+        return -rate + count * math.log(rate) - math.lgamma(count + 1.0)
+    off = count - rate
+    if abs(off) < 0.1 * (count + rate):
+        v = off / (count + rate)
+        deviance, term, j = off * v, 2 * count * v, 1
+        v *= v
+        while True:
+            term *= v
+            better = deviance + term / (2 * j + 1)
+            if better == deviance:
+                break
+            deviance, j = better, j + 1
+    else:
+        deviance = count * math.log(count / rate) - off
+    inverse = 1 / (count * count)
+    stirling = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse / 1680))) / count
+    return -deviance - stirling - 0.5 * math.log(2 * math.pi * count)
+
+
+@_jit
 def poisson_large(out, done, words, rate):  # type: ignore[no-untyped-def]
     """Poisson counts of a rate of 10 and above: PTRS (Hoermann, 1993)."""
     place = np.zeros(2, np.int64)
-    log_rate = math.log(rate)
     b = 0.931 + 2.53 * math.sqrt(rate)
     a = -0.059 + 0.02483 * b
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
@@ -192,7 +221,7 @@ def poisson_large(out, done, words, rate):  # type: ignore[no-untyped-def]
             if k < 0 or (us < 0.013 and v > us):
                 continue
             left = math.log(v) + math.log(inverse_alpha) - math.log(a / (us * us) + b)
-            if left <= -rate + k * log_rate - math.lgamma(k + 1):
+            if left <= log_poisson(float(k), rate):
                 count = np.int64(k)
                 break
         if place[1]:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veilrec.core import check, check_count
+
 Words = NDArray[np.uint64]
 Source = Callable[[int], Words]
 
@@ -52,17 +54,25 @@ def seeded_words(generator: np.random.Generator) -> Source:
 
 
 def coins(source: Source, probability: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Independent coins; the probability is cut to a multiple of 2^-64, never raised.
+    """Independent coins of exactly the given probability (of its first 128 binary places).
 
     >>> coins(secure_words, 1.0, (3,)).all(), coins(secure_words, 0.0, (3,)).any()
     (np.True_, np.False_)
     """
     limit = np.asarray(probability, np.float64)
+    good = (limit >= 0) & (limit <= 1)
+    check(bool(good.all()), "probability", "from 0 to 1", limit[~good][:1].tolist())
     sure = limit >= 1
-    # 2^64 p is exact in float64; below 2^64 it fits a word.
-    threshold = np.where(sure, 0.0, limit * 2.0**64).astype(np.uint64)
+    # Scaling by 2^64 is exact: the whole part is compared with one word, the rest with a second at a tie.
+    scaled = np.where(sure, 0.0, limit * 2.0**64)
+    whole = scaled.astype(np.uint64)
     drawn = source(int(np.prod(shape, dtype=np.int64))).reshape(shape)
-    return np.asarray((drawn < threshold) | sure)
+    out = np.asarray((drawn < whole) | sure)
+    ties = (drawn == whole) & ~sure
+    if ties.any():
+        rest = np.broadcast_to((scaled - np.floor(scaled)) * 2.0**64, shape)[ties].astype(np.uint64)
+        out[ties] = source(len(rest)) < rest
+    return out
 
 
 def below(source: Source, limit: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -71,6 +81,7 @@ def below(source: Source, limit: int, shape: tuple[int, ...]) -> NDArray[np.int6
     >>> set(below(secure_words, 3, (200,)).tolist()) == {0, 1, 2}
     True
     """
+    check_count("limit", limit)
     size = int(np.prod(shape, dtype=np.int64))
     mask = np.uint64((1 << (limit - 1).bit_length()) - 1)
     out = np.empty(size, np.int64)
