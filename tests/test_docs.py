@@ -45,5 +45,12 @@ def test_links_between_documents_hold() -> None:
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
+def test_the_worked_example_prints_what_the_page_shows(capsys) -> None:
+    page = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    code, shown = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL).groups()
+    exec(code, {})
+    assert capsys.readouterr().out == shown
+
+
 def test_the_version_is_one() -> None:
     assert f'version = "{veilrec.__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

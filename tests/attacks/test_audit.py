@@ -11,13 +11,7 @@ from veilrec.privacy import Noise, mechanisms
 
 # The gate's level is shared among all audits; 95 % is for display.
 GATE = LEVEL / (len(TRIALS) + 2 * len(MUTANTS))
-# Gaussian noise and slow trials show more at a larger budget.
-EPSILON = {"functional": 8.0, "lapgraph": 4.0, "top-degree": 4.0, "skellam": 4.0}
 NOT_A_RELEASE = {"Edges", "PairLoss", "PaperFunctional", "modulus", "quantise", "whole_bounds"}
-
-
-def epsilon_for(name: str) -> float:
-    return EPSILON.get(name, 1.0)
 
 
 def noise_for(name: str) -> Noise:
@@ -26,14 +20,14 @@ def noise_for(name: str) -> Noise:
 
 @pytest.mark.parametrize("name", TRIALS)
 def test_no_mechanism_spends_more_than_it_claims(name) -> None:
-    found = audit(trial(name, epsilon_for(name)), noise_for(name), level=GATE)
+    found = audit(trial(name), noise_for(name), level=GATE)
     assert not found.refuted, found
     assert found.measured > 0, "a trial that shows nothing is dead"
 
 
-@pytest.mark.parametrize("name", [name for name in TRIALS if trial(name, 1.0).tight])
+@pytest.mark.parametrize("name", [name for name in TRIALS if trial(name).tight])
 def test_a_tight_attack_comes_close_to_the_claim(name) -> None:
-    found = audit(trial(name, epsilon_for(name)), noise_for(name))
+    found = audit(trial(name), noise_for(name))
     assert found.share >= 0.8, found
 
 

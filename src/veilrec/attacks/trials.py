@@ -58,8 +58,8 @@ class Trial:
         return math.sqrt(sum(event.count / event.noise_multiplier**2 for event in parts))
 
 
-def trial(name: str, epsilon: float) -> Trial:
-    """The trial of the mechanism ``name`` at a budget.
+def trial(name: str, epsilon: float | None = None) -> Trial:
+    """The trial of the mechanism ``name`` at a budget, by default one at which its runs show something.
 
     >>> trial("laplce", 1.0)
     Traceback (most recent call last):
@@ -67,7 +67,7 @@ def trial(name: str, epsilon: float) -> Trial:
     ValueError: mechanism must be one of ..., got 'laplce'. Did you mean 'laplace'?
     """
     check_choice("mechanism", name, TRIALS)
-    return TRIALS[name](epsilon)
+    return TRIALS[name](SHOWN_AT.get(name, 1.0) if epsilon is None else epsilon)
 
 
 # -- one number, one bit, one category ---------------------------------------------------------------------
@@ -280,7 +280,7 @@ def _adjacency(epsilon: float) -> Trial:
     return _normal("gaussian-adjacency", mechanism.event, scores)
 
 
-def _normal(name: str, event: Event, scores: Scores, runs: int = 40_000) -> Trial:
+def _normal(name: str, event: Event, scores: Scores, runs: int = 100_000) -> Trial:
     return Trial(name, (event,), scores, delta=DELTA, method="gaussian", runs=runs)
 
 
@@ -291,6 +291,9 @@ def _local(name: str, event: Event, scores: Scores, runs: int = 40_000) -> Trial
 
     return Trial(name, (event,), as_floats, neighbours="replace", runs=runs)
 
+
+# Few runs show more at a larger budget.
+SHOWN_AT = {"functional": 8.0, "lapgraph": 4.0, "objective": 2.0, "skellam": 4.0, "top-degree": 4.0}
 
 TRIALS: dict[str, Callable[[float], Trial]] = {
     "laplace": _laplace,
