@@ -90,7 +90,7 @@ def test_laplace_ratio_is_the_budget(scale, shift):
 
 
 def test_laplace_events_would_be_too_kind():
-    """At sensitivity 1 the discrete loss is +- epsilon alone: Laplace noise on the line has a smaller delta."""
+    """At sensitivity 1 the discrete loss is +- epsilon alone; that of Laplace noise on a line is smaller."""
     k = np.arange(-500, 501)
     p, q = np.exp(-np.abs(k) / 1.0), np.exp(-np.abs(k - 1) / 1.0)
     exact = hockey_stick(p / p.sum(), q / q.sum(), 0.5)

@@ -37,7 +37,7 @@ def test_exact_divergence_lies_below_the_bound(variance, shift):
 
 def p_value(sample: np.ndarray, variance: float) -> float:
     k, p = mass(variance)
-    edges = np.arange(-int(3 * math.sqrt(variance)), int(3 * math.sqrt(variance)) + 1)
+    edges = np.arange(-int(2 * math.sqrt(variance)), int(2 * math.sqrt(variance)) + 1)
     total = np.cumsum(p)[np.searchsorted(k, edges)]
     expected = np.diff(np.concatenate([[0.0], total, [1.0]])) * len(sample)
     counts = np.bincount(np.searchsorted(edges, sample), minlength=len(expected))
