@@ -2,6 +2,7 @@
 
 from veilrec.privacy.accountant import delta_of, epsilon_of
 from veilrec.privacy.calibration import gaussian_multiplier, smallest_noise
+from veilrec.privacy.clipping import clip_parts, clip_rows, clip_users, clip_values, joint_norm
 from veilrec.privacy.events import (
     Event,
     GaussianEvent,
@@ -16,9 +17,11 @@ from veilrec.privacy.guarantee import Claim, Guarantee
 from veilrec.privacy.ledger import Ledger, Reservation
 from veilrec.privacy.ledger_records import Account, LimitChange, Spend
 from veilrec.privacy.noise import Noise
+from veilrec.privacy.once import AlreadyReleased, Once
 
 __all__ = [
     "Account",
+    "AlreadyReleased",
     "Claim",
     "Event",
     "GaussianEvent",
@@ -28,14 +31,20 @@ __all__ = [
     "LimitChange",
     "Neighbours",
     "Noise",
+    "Once",
     "PureEvent",
     "Reservation",
     "SkellamEvent",
     "Spend",
     "UnboundedEvent",
     "UnsupportedEvent",
+    "clip_parts",
+    "clip_rows",
+    "clip_users",
+    "clip_values",
     "delta_of",
     "epsilon_of",
     "gaussian_multiplier",
+    "joint_norm",
     "smallest_noise",
 ]
