@@ -7,7 +7,7 @@ import math
 import pytest
 
 from veilrec.privacy import Claim, GaussianEvent, Guarantee, Noise, PureEvent, UnboundedEvent
-from veilrec.privacy.mechanisms import BitResponse, Gaussian, Laplace
+from veilrec.privacy.mechanisms import BitResponse, GammaShares, Gaussian, Laplace
 
 STEPS = GaussianEvent(noise_multiplier=1.29, sampling_rate=0.1, count=300, label="gradients")
 GRAPH = GaussianEvent(noise_multiplier=4.0, label="graph")
@@ -120,7 +120,7 @@ def test_groups_of_interactions() -> None:
     ("found", "words"),
     [
         (statement(claim(GaussianEvent(noise_multiplier=0.3))), "is above 10"),
-        (statement(claim(STEPS), grade="research"), "secure=True before anything leaves"),
+        (statement(claim(STEPS), grade="research"), "before anything leaves the house"),
         (statement(claim(STEPS), tuned=True), "chosen on private data"),
     ],
 )
@@ -183,11 +183,18 @@ class TestOf:
         whole, part = (PureEvent(epsilon=e, neighbours="replace") for e in (7.5, 2.5))
         noise.record(whole, slices=[part])
         about = {"unit": "attribute", "neighbours": "replace", "adversaries": "X", "delta": 0.0}
-        found = Guarantee.of("m", [claim(whole, **about), claim(part, **about)], noise)
+        found = Guarantee.of("m", [claim(whole, **about), claim(part, **about, restates=True)], noise)
         assert [c.epsilon for c in found.claims] == [7.5, 2.5]
         assert found.grade == "secure"
         with pytest.raises(ValueError, match="every event"):
             Guarantee.of("m", [claim(part, **about)], noise)
+        with pytest.raises(ValueError, match="every event"):
+            Guarantee.of("m", [claim(whole, **about, restates=True)], noise)
+
+    def test_float_formulas_are_never_called_secure(self) -> None:
+        noise = Noise.secure()
+        GammaShares(1.0, 3).release([[1.0], [0.0], [0.0]], noise)
+        assert Guarantee.of("m", [claim(*noise.events, delta=0.0)], noise).grade == "research"
 
     def test_one_research_source_makes_it_research(self) -> None:
         one, other = Noise.secure(), Noise.research(1)

@@ -49,7 +49,13 @@ def compute_cell(plan: Plan, entry: Entry, seed: int, split: Split, path: Path, 
     model = make_model(entry.model, entry.settings)
     checkpoint = path.with_suffix(".checkpoint")
     model.fit(
-        split.train, split.valid, seed=seed, device=plan.device, checkpoint=checkpoint, progress=progress
+        split.train,
+        split.valid,
+        seed=seed,
+        device=plan.device,
+        checkpoint=checkpoint,
+        progress=progress,
+        secure=False,
     )
     judged = evaluate(
         model, split, plan.evaluate.k, protocol=plan.evaluate.protocol, seed=seed, progress=progress

@@ -22,6 +22,7 @@ from veilrec.experiments.config import make_model
 from veilrec.experiments.records import new_record, portable, write_record
 from veilrec.experiments.sources import is_file, load_data, make_split
 from veilrec.experiments.specs import DataSpec, EvaluateSpec, Experiment, SplitSpec
+from veilrec.privacy import Ledger
 from veilrec.systems import load_model
 from veilrec.training import Evaluation, Recommender, evaluate
 
@@ -78,11 +79,12 @@ def fit_run(
     overwrite: bool = False,
     progress: bool = True,
     command: str | None = None,
+    ledger: Ledger | None = None,
 ) -> Path:
     """Fit, judge and save; returns the folder. An unfinished run of the same spec is continued.
 
     A finished run of the same spec and data is left as it is. A run of another spec is refused, before any
-    work, unless ``overwrite``.
+    work, unless ``overwrite``. With a ``ledger`` a private model reserves its budget there.
 
     >>> import tempfile
     >>> spec = Experiment("popularity", data=DataSpec("synthetic:60,40,900"))
@@ -117,6 +119,9 @@ def fit_run(
         device=spec.device,
         checkpoint=folder / "checkpoints",
         progress=progress,
+        secure=spec.secure,
+        ledger=ledger,
+        population=data.name,
     )
     clock.lap("fit")
     _save(model, folder, spec.data)

@@ -91,6 +91,7 @@ class Experiment:
     split: SplitSpec = SplitSpec()
     evaluate: EvaluateSpec = EvaluateSpec()
     seed: int = 0
+    secure: bool = True
     device: Literal["auto", "cpu", "cuda"] = "auto"
     out: str | None = None
 

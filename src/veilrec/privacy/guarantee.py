@@ -32,7 +32,8 @@ class Claim:
     ``unit`` and ``neighbours`` say what may differ between two data sets that look alike; ``adversaries``
     are letters (O outsider, X outsider who also sees the target's own lists, S server, F friends and other
     clients); ``released`` is what they see. ``per_user``: how many units one user has at most, when the unit
-    is smaller than a user.
+    is smaller than a user. ``restates``: the same draws seen from a smaller unit or by another adversary, so
+    another claim pays for them.
 
     >>> from veilrec.privacy.events import GaussianEvent
     >>> steps = GaussianEvent(noise_multiplier=4.0, count=20, label="gradients")
@@ -49,6 +50,7 @@ class Claim:
     events: tuple[Event, ...]
     delta: float = 0.0
     per_user: int = 1
+    restates: bool = False
 
     def __post_init__(self) -> None:
         check(bool(self.secret), "secret", "named in words", self.secret)
@@ -97,6 +99,7 @@ class Claim:
             "epsilon": _finite(self.epsilon),
             "per_user": self.per_user,
             "user_epsilon": _finite(self.user_epsilon),
+            "restates": self.restates,
         }
 
     @classmethod
@@ -111,6 +114,7 @@ class Claim:
             tuple(Event.from_dict(event) for event in value["events"]),
             value["delta"],
             value["per_user"],
+            value["restates"],
         )
         for name in ("epsilon", "user_epsilon"):
             said = math.inf if value[name] is None else value[name]
@@ -173,16 +177,19 @@ class Guarantee:
         sources = [noise] if isinstance(noise, Noise) else list(noise)
         drawn = _counts(event for source in sources for event in source.events)
         named: Counter[Event] = Counter()
+        paid: Counter[Event] = Counter()
         for claim in claims:
             named |= _counts(claim.events)
-        missing = [statement.describe(event) for event, count in drawn.items() if named[event] < count]
+            if not claim.restates:
+                paid |= _counts(claim.events)
+        missing = [statement.describe(event) for event, count in drawn.items() if paid[event] < count]
         check(not missing, "claims", "about every event that was drawn, as often as it was", missing)
         for source in sources:
             drawn |= _counts(source.slices)
         foreign = [statement.describe(event) for event, count in named.items() if drawn[event] < count]
         check(not foreign, "claims", "about events that were drawn, and no other", foreign)
-        grades = {source.grade for source in sources}
-        grade = "secure" if grades == {"secure"} else "research"
+        safe = all(source.grade == "secure" and not source.in_floats for source in sources)
+        grade = "secure" if safe else "research"
         return cls(model, reads, not_covered, claims, grade, paper_claim, tuned)
 
     @property
@@ -196,8 +203,8 @@ class Guarantee:
         found = []
         if self.grade == "research":
             found.append(
-                "the noise is seeded and in floating point: for research, not for a release. Fit with "
-                "secure=True before anything leaves the house."
+                "the noise is seeded or a floating-point formula: for research, not for a release. Fit with "
+                "secure=True, and with mechanisms that have secure noise, before anything leaves the house."
             )
         if self.claims and 10 < self.epsilon < math.inf:
             found.append(f"epsilon {self.epsilon:.3g} is above 10: it bounds very little.")

@@ -48,6 +48,7 @@ class Noise:
         self._source, self._generator = source, generator
         self.events: list[Event] = []
         self.slices: list[Event] = []
+        self.in_floats = False
 
     @classmethod
     def secure(cls) -> Noise:
@@ -81,12 +82,14 @@ class Noise:
         """``secure`` or ``research``."""
         return "secure" if self._generator is None else "research"
 
-    def record(self, event: Event, slices: Iterable[Event] = ()) -> None:
+    def record(self, event: Event, slices: Iterable[Event] = (), *, in_floats: bool = False) -> None:
         """Called by the mechanism that draws: the release becomes part of the statement.
 
         ``slices`` are what the same draw costs smaller units (one attribute out of several reported
-        together): claims may speak of them, and they are not spent again.
+        together): claims may speak of them, and they are not spent again. ``in_floats``: the release is a
+        floating-point formula, so that the statement may not call it secure.
         """
+        self.in_floats |= in_floats
         self.events.append(event)
         self.slices.extend(slices)
 

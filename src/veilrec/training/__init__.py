@@ -2,6 +2,7 @@
 
 from veilrec.training.evaluation import PROTOCOLS, Evaluation, evaluate, predict_pairs, validation_score
 from veilrec.training.files import read_model, save_model
+from veilrec.training.guard import Closed, DataGuard
 from veilrec.training.loop import Progress, run_epochs
 from veilrec.training.private import PrivateTraining
 from veilrec.training.recommender import Array, Job, Recommender
@@ -17,6 +18,8 @@ from veilrec.training.softmax import (
 
 __all__ = [
     "Array",
+    "Closed",
+    "DataGuard",
     "Evaluation",
     "Job",
     "NegativeSampler",

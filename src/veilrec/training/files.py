@@ -21,6 +21,7 @@ from safetensors.numpy import load_file, save_file
 
 from veilrec.core import DataError, atomic_dir, atomic_path, check_choice, environment
 from veilrec.data import Ids
+from veilrec.privacy import Guarantee
 from veilrec.training.recommender import Recommender
 
 _FORMAT = 1
@@ -135,6 +136,9 @@ def _read(folder: Path, shown: Path, classes: Mapping[str, type[Recommender]]) -
     model.facts = about["facts"]
     model._frame_kind = about["frame_kind"]
     model._items = _ids_from_json(_load(folder / "ids.json", shown))
+    stated = _load(folder / "privacy.json", shown)
+    if stated.get("claims"):
+        model._statement = Guarantee.from_dict(stated)
     try:
         model.shared = load_file(folder / "model.safetensors")
         if (folder / "private" / "state.safetensors").exists():

@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 from veilrec.core import CannotFoldIn, DataError, NotFitted, check, check_count
 from veilrec.data import Dataset, Ids, to_kind
 from veilrec.metrics import rank_all
-from veilrec.privacy import Guarantee
+from veilrec.privacy import Claim, Guarantee, Ledger, Noise
+from veilrec.training.budget import reserve
+from veilrec.training.guard import DataGuard
 
 Array = NDArray[Any]
 
@@ -31,6 +33,9 @@ Array = NDArray[Any]
 @dataclasses.dataclass(frozen=True)
 class Job:
     """Everything one fit is given: data, seed, device, where to keep checkpoints, whether to show bars.
+
+    ``noise`` is where mechanisms draw from, ``guard`` the way of a private system to its users' data (its
+    ``train`` has none).
 
     >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
     >>> Job(data, None, seed=1, device="cpu", checkpoint=None, progress=False).log
@@ -44,6 +49,8 @@ class Job:
     checkpoint: Path | None
     progress: bool
     log: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    noise: Noise = dataclasses.field(default_factory=Noise.secure)
+    guard: DataGuard | None = None
 
 
 @dataclasses.dataclass(eq=False)
@@ -72,6 +79,10 @@ class Recommender(ABC):
     reads: ClassVar[tuple[str, ...]] = ("interactions",)
     rates: ClassVar[bool] = False
     """Whether scores are ratings on the data's scale, so that MAE and RMSE make sense."""
+    uncovered: ClassVar[tuple[str, ...]] = ()
+    """Purposes for which a private system looks at data without noise: the statement names them."""
+    not_covered: ClassVar[tuple[str, ...]] = ()
+    paper_claim: ClassVar[str] = ""
 
     shared: dict[str, Array] = dataclasses.field(default_factory=dict, init=False, repr=False)
     private: dict[str, Array] = dataclasses.field(default_factory=dict, init=False, repr=False)
@@ -82,6 +93,7 @@ class Recommender(ABC):
     _items: Ids | None = dataclasses.field(default=None, init=False, repr=False)
     _history: sp.csr_matrix | None = dataclasses.field(default=None, init=False, repr=False)
     _frame_kind: str = dataclasses.field(default="polars", init=False, repr=False)
+    _statement: Guarantee | None = dataclasses.field(default=None, init=False, repr=False)
 
     # -- what a subclass gives ----------------------------------------------------------------------
 
@@ -93,6 +105,14 @@ class Recommender(ABC):
     def _score(self, users: Array) -> Array:
         """Scores [len(users), n_items] in float32 of known users, given as codes."""
 
+    def _claims(self, public: Dataset) -> tuple[Claim, ...]:
+        """What a fit on a data set with these users and items will spend, before it is touched.
+
+        A system with claims is private: its job's ``train`` has no facts, its data come from the guard, and
+        the events that it draws must be those of its claims.
+        """
+        return ()
+
     def _score_histories(self, histories: sp.csr_matrix) -> Array:
         """Scores [rows, n_items] in float32 of users known only by what they have interacted with."""
         raise CannotFoldIn(
@@ -103,6 +123,16 @@ class Recommender(ABC):
     def _item_similarity(self, items: Array) -> Array:
         """Similarity [len(items), n_items] in float32 of items, given as codes, to all items."""
         raise TypeError(f"{self.word} has no notion of similar items.")
+
+    @classmethod
+    def is_private(cls) -> bool:
+        """Whether the model states claims and spends a budget.
+
+        >>> import veilrec as vr
+        >>> vr.EASE.is_private()
+        False
+        """
+        return cls._claims is not Recommender._claims
 
     # -- fitting ------------------------------------------------------------------------------------
 
@@ -119,12 +149,19 @@ class Recommender(ABC):
         device: str = "auto",
         checkpoint: str | Path | None = None,
         progress: bool = True,
+        secure: bool = True,
+        ledger: Ledger | None = None,
+        population: str | None = None,
     ) -> Self:
         """Train on ``train``; iterative models stop early on ``valid``, and only on it.
 
         ``checkpoint`` is a folder: an interrupted fit with the same settings, data and seed goes on from
         there and ends in the same bits as an uninterrupted one. ``device`` is "auto" (a GPU if there is
         one), "cpu" or "cuda".
+
+        Noise and sampling coins come from the operating system; only ``secure=False`` lets the seed drive
+        them too, and then the statement says that the noise is for research. With a ``ledger`` the budget of
+        the ``population`` (by default the name of the data) is reserved before the data are touched.
         """
         check_count("seed", seed, 0)
         if len(train) == 0:
@@ -132,12 +169,23 @@ class Recommender(ABC):
         if valid is not None:
             same = valid.users == train.users and valid.items == train.items
             check(same, "valid", "a part of the same split as train", valid.name, "Use veilrec.split.")
-        job = Job(train, valid, seed, device, None if checkpoint is None else Path(checkpoint), progress)
-        self.shared, self.private, self.facts = {}, {}, {}
+        guard = DataGuard(train)
+        claims = self._claims(guard.public)
+        noise = Noise.secure() if secure else Noise.research(seed, self.word)
+        place = None if checkpoint is None else Path(checkpoint)
+        seen, way = (guard.public, guard) if claims else (train, None)
+        job = Job(seen, valid, seed, device, place, progress, noise=noise, guard=way)
+        held = []
+        if ledger is not None and claims:
+            held = reserve(ledger, train, population or train.name, self.word, claims, noise, place)
+        self.shared, self.private, self.facts, self._statement = {}, {}, {}, None
         self._users, self._items, self._history = train.users, train.items, train.matrix()
         self._frame_kind = train.frame_kind
         began = time.perf_counter()
         self._fit(job)
+        self._state(job, claims, tuned=valid is not None)
+        for reservation in held:
+            reservation.release()
         self.facts |= {
             "data": train.name,
             "data_fingerprint": train.fingerprint,
@@ -183,7 +231,28 @@ class Recommender(ABC):
     def guarantee(self) -> Guarantee:
         """The privacy statement."""
         _ = self.items
-        return Guarantee.none(self.word, reads=self.reads)
+        return self._statement or Guarantee.none(self.word, reads=self.reads)
+
+    def _state(self, job: Job, claims: tuple[Claim, ...], tuned: bool) -> None:
+        """Compose the statement, if every look at the data and every draw is answered for."""
+        if not claims:
+            drawn = [event.label or event.kind for event in job.noise.events]
+            check(not drawn, "noise", "drawn only by systems that state claims", drawn)
+            return
+        assert job.guard is not None
+        labels = {event.label for claim in claims for event in claim.events}
+        open_looks = job.guard.unanswered(labels | set(self.uncovered))
+        remedy = "Draw an event with that label, or name the purpose in `uncovered`."
+        check(not open_looks, "looks at the data", "covered by an event or named as not", open_looks, remedy)
+        self._statement = Guarantee.of(
+            self.word,
+            claims,
+            job.noise,
+            reads=self.uncovered,
+            not_covered=self.not_covered,
+            paper_claim=self.paper_claim,
+            tuned=tuned,
+        )
 
     def scores(self, users: Iterable[Any] | None = None, items: Iterable[Any] | None = None) -> Array:
         """Scores of users (rows) for items (columns), in the order given; None means all.

@@ -3,8 +3,9 @@
 Guarantee. Unit and relation: whatever moves the vector by at most ``sensitivity`` in L2 norm. One release is
 (epsilon, delta)-DP for exactly the curve of ``gaussian_profile`` with mu = 1 / noise_multiplier. Reference:
 Balle and Wang, ICML 2018, theorem 8 (the analytic Gaussian mechanism). In secure mode the noise is discrete
-Gaussian on a lattice of 2^24 steps per sigma, where the two curves agree to far beyond double precision
-(their Fourier coefficients differ by exp(-2 pi^2 2^48)).
+Gaussian on a lattice of 2^24 steps per sigma. That is a post-processing of N(0, sigma^2 - 2 steps^2) up to
+6e-17 per coordinate (``integer.py``), a sigma smaller by 4e-15 of itself; the noise is enlarged for the
+rounding by far more.
 """
 
 from __future__ import annotations

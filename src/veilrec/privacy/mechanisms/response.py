@@ -18,6 +18,15 @@ from veilrec.core import check, check_count, check_positive
 from veilrec.privacy.events import PureEvent
 from veilrec.privacy.noise import Noise
 
+# Coins have 128 binary places; a larger epsilon is not used up.
+_LARGEST = 80.0
+# Rounds the chance of a lie up, by far more than the error of exp.
+_SAFE = 2.0**-48
+
+
+def _inverse_exp(epsilon: float) -> float:
+    return (1 + _SAFE) * math.exp(-min(epsilon, _LARGEST))
+
 
 @dataclass(frozen=True)
 class BitResponse:
@@ -38,12 +47,13 @@ class BitResponse:
     @property
     def keep(self) -> float:
         """The probability of telling the truth."""
-        return 1 / (1 + math.exp(-self.epsilon))
+        return 1 - self.flip
 
     @property
     def flip(self) -> float:
         """The probability of a lie."""
-        return math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
+        small = _inverse_exp(self.epsilon)
+        return small / (1 + small)
 
     @property
     def event(self) -> PureEvent:
@@ -83,12 +93,12 @@ class CategoryResponse:
     @property
     def keep(self) -> float:
         """The probability of telling the truth."""
-        return 1 / (1 + (self.categories - 1) * math.exp(-self.epsilon))
+        return 1 / (1 + (self.categories - 1) * _inverse_exp(self.epsilon))
 
     @property
     def lie(self) -> float:
         """The probability of each of the other categories."""
-        return math.exp(-self.epsilon) * self.keep
+        return _inverse_exp(self.epsilon) * self.keep
 
     @property
     def event(self) -> PureEvent:

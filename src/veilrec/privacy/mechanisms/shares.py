@@ -87,7 +87,7 @@ class ExponentialNormalShares(_Shares):
         x = self._contributions(contributions)
         h = self.common(x.shape[1:], noise)
         out = sum((row + self.share(h, noise) for row in x), np.zeros(x.shape[1:]))
-        noise.record(self.event.named(label))
+        noise.record(self.event.named(label), in_floats=True)
         return np.asarray(out)
 
     def delta_knowing(self, epsilon: float) -> float:
@@ -128,7 +128,7 @@ class GammaShares(_Shares):
         """The sum of the parties' contributions (first axis) and shares."""
         x = self._contributions(contributions)
         out = (x + self.share(x.shape, noise)).sum(axis=0)
-        noise.record(self.event.named(label))
+        noise.record(self.event.named(label), in_floats=True)
         return np.asarray(out)
 
 

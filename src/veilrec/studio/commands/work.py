@@ -27,6 +27,7 @@ from veilrec.studio.commands.base import (
     text_of,
     words_of,
 )
+from veilrec.studio.commands.budget import LedgerFile
 
 
 def demo(
@@ -68,6 +69,11 @@ def fit(
     data_dir: DataDir = None,
     out: Out = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Drives split, start and sampling.")] = None,
+    research: Annotated[
+        bool,
+        typer.Option("--research", help="Seeded noise, repeatable, spends no budget; never publish with it."),
+    ] = False,
+    ledger: LedgerFile = None,
     device: Device = None,
     config: Config = None,
     overrides: Set = None,
@@ -79,12 +85,23 @@ def fit(
 ) -> None:
     """Fit a model and save it with its statement, record and log; a stopped run goes on."""
     from veilrec.experiments import command_line, fit_run, load_config, read_record
+    from veilrec.privacy import Ledger
+    from veilrec.systems import SYSTEMS
 
-    flags = {"model": model, "data": data, "data.dir": text_of(data_dir), "seed": seed, "device": device}
-    spec = load_config(config, overrides or [], flags=flags | {"out": text_of(out)})
+    flags: dict[str, Any] = {"model": model, "data": data, "data.dir": text_of(data_dir), "seed": seed}
+    flags |= {"device": device, "out": text_of(out), "secure": False if research else None}
+    spec = load_config(config, overrides or [], flags=flags)
     folder = Path(spec.out or f"runs/{spec.model}-{short_name(spec.data.source)}")
     done = (folder / "record.json").exists() and not overwrite
-    fit_run(spec, folder, overwrite=overwrite, progress=not (quiet or as_json), command=command_line())
+    spends = spec.secure and SYSTEMS[spec.model].is_private()
+    fit_run(
+        spec,
+        folder,
+        overwrite=overwrite,
+        progress=not (quiet or as_json),
+        command=command_line(),
+        ledger=Ledger(ledger) if spends else None,
+    )
     record = read_record(folder)
     if done and not quiet:
         say(f"{folder} is finished already; nothing was done. --overwrite runs it again.")

@@ -1,0 +1,63 @@
+"""The budget of a fit: reserved before data are touched, taken up again when a stopped fit goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from veilrec.core import write_json
+from veilrec.data import Dataset
+from veilrec.privacy import Claim, Ledger, Noise, Reservation
+
+
+def reserve(
+    ledger: Ledger,
+    data: Dataset,
+    population: str,
+    run: str,
+    claims: Sequence[Claim],
+    noise: Noise,
+    checkpoint: Path | None,
+) -> list[Reservation]:
+    """One reservation per claim that pays; with a checkpoint folder their numbers are kept there, and a fit
+    that goes on continues them instead of paying again.
+
+    >>> import tempfile
+    >>> import veilrec as vr
+    >>> from veilrec.privacy import PureEvent
+    >>> report = PureEvent(epsilon=1.0, neighbours="replace", label="gender")
+    >>> claim = Claim("the gender of a user", "attribute", "replace", "OXSF", ("reports",), (report,))
+    >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite")
+    >>> data = vr.synthetic(users=60, items=40, interactions=900)
+    >>> held = reserve(ledger, data, "shop", "demo", [claim], Noise.research(1), None)
+    >>> [one.spend.epsilon for one in held]
+    [1.0]
+    """
+    claims = [claim for claim in claims if not claim.restates]
+    fingerprint = data.fingerprint
+    kept = None if checkpoint is None else checkpoint / "reservations.json"
+    if kept is not None and kept.exists():
+        numbers = json.loads(kept.read_text(encoding="utf-8"))
+        return [
+            ledger.resume(number, population=population, fingerprint=fingerprint, events=claim.events)
+            for number, claim in zip(numbers, claims, strict=True)
+        ]
+    held = [
+        ledger.reserve(
+            population,
+            fingerprint,
+            claim.events,
+            delta=claim.delta,
+            run=run,
+            unit=claim.unit,
+            neighbours=claim.neighbours,
+            per_user=claim.per_user if claim.per_user > 1 else None,
+            grade=noise.grade,
+        )
+        for claim in claims
+    ]
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_json(kept, [one.id for one in held])
+    return held

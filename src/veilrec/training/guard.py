@@ -1,0 +1,86 @@
+"""The `DataGuard`: the only way from a private system to its users' data, and a log of every look.
+
+A system with claims is fitted on a job whose ``train`` is empty of facts: it has the ids of users and items
+and nothing else. What it needs it asks of the guard, and says what for. Afterwards every look must be
+answered for: its purpose is the label of an event that was drawn, or one of the ``uncovered`` purposes that
+the statement names. A part that is no longer needed can be closed, and a later look raises.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import numpy as np
+
+from veilrec.core import check, check_choice
+from veilrec.data import Dataset
+
+PARTS = ("interactions", "attributes", "links")
+
+
+class Closed(RuntimeError):
+    """Data were asked for after the system had declared that it needs them no more."""
+
+
+class DataGuard:
+    """Hands out parts of a data set and remembers what for.
+
+    >>> import veilrec as vr
+    >>> guard = DataGuard(vr.synthetic(users=60, items=40, interactions=900))
+    >>> len(guard.take("interactions", "gradients")), guard.looks
+    (900, [('interactions', 'gradients')])
+    >>> guard.unanswered(["gradients"])
+    []
+    >>> guard.close("attributes")
+    >>> guard.take("attributes", "reports")
+    Traceback (most recent call last):
+        ...
+    veilrec.training.guard.Closed: attributes are closed: the system said that it needs them no more.
+    """
+
+    def __init__(self, data: Dataset) -> None:
+        self._data = data
+        self._closed: set[str] = set()
+        self.looks: list[tuple[str, str]] = []
+
+    @property
+    def public(self) -> Dataset:
+        """The data set without its facts: ids of users and items, no interaction, attribute or link."""
+        return strip(self._data, keep=())
+
+    def take(self, part: str, purpose: str) -> Dataset:
+        """The data set with one of its parts, for a named purpose."""
+        check_choice("part", part, PARTS)
+        check(bool(purpose), "purpose", "named", purpose)
+        if part in self._closed:
+            raise Closed(f"{part} are closed: the system said that it needs them no more.")
+        self.looks.append((part, purpose))
+        return strip(self._data, keep=(part,))
+
+    def close(self, part: str) -> None:
+        """No more looks at a part."""
+        check_choice("part", part, PARTS)
+        self._closed.add(part)
+
+    def unanswered(self, purposes: Iterable[str]) -> list[tuple[str, str]]:
+        """The looks whose purpose is none of ``purposes``."""
+        known = set(purposes)
+        return [look for look in self.looks if look[1] not in known]
+
+
+def strip(data: Dataset, keep: tuple[str, ...]) -> Dataset:
+    """The data set with only the parts in ``keep``; ids stay.
+
+    >>> import veilrec as vr
+    >>> bare = strip(vr.synthetic(users=60, items=40, interactions=900), keep=())
+    >>> len(bare), bare.n_users, len(bare.attributes)
+    (0, 60, 0)
+    """
+    if "interactions" not in keep:
+        data = data.take(np.empty(0, np.int64), name=data.name)
+    if "attributes" not in keep:
+        data = dataclasses.replace(data, attributes={})
+    if "links" not in keep:
+        data = dataclasses.replace(data, links=None)
+    return data

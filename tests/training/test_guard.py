@@ -1,0 +1,182 @@
+"""The private way of fitting: looks at data, draws and claims must answer for each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import veilrec as vr
+from veilrec.core import BudgetExhausted
+from veilrec.privacy import Claim, Ledger
+from veilrec.privacy.mechanisms import Gaussian
+from veilrec.training import Closed, DataGuard, Recommender, read_model
+
+
+@dataclasses.dataclass(eq=False)
+class NoisyPopularity(Recommender):
+    """Item counts with noise: the smallest private recommender there is."""
+
+    word, summary = "noisy-popularity", "counts with noise, the same list for everybody"
+    not_covered = ("test metrics",)
+    epsilon: float = 1.0
+    flaw: str = ""
+
+    def mechanism(self):
+        return Gaussian.for_budget(self.epsilon, 1e-5, sensitivity=30.0)
+
+    def _claims(self, public):
+        event = self.mechanism().event.named("counts")
+        about = ("all data of a user", "user", "add-remove", "OX", ("item counts",))
+        return (Claim(*about, (event,), 1e-5),)
+
+    def _fit(self, job):
+        assert len(job.train) == 0
+        assert not job.train.attributes
+        data = job.guard.take("interactions", "counts")
+        counts = np.bincount(data.item, minlength=data.n_items).astype(float)
+        noisy = counts if self.flaw == "no noise" else self.mechanism().release(counts, job.noise, "counts")
+        if self.flaw == "second draw":
+            noisy = (noisy + self.mechanism().release(counts, job.noise, "counts")) / 2
+        if self.flaw == "hidden look":
+            job.guard.take("attributes", "curiosity")
+        self.shared["counts"] = noisy.astype(np.float32)
+
+    def _score(self, users):
+        return np.tile(self.shared["counts"], (len(users), 1))
+
+
+@dataclasses.dataclass(eq=False)
+class Sly(NoisyPopularity):
+    """Draws noise and states nothing."""
+
+    word = "sly"
+
+    def _claims(self, public):
+        return ()
+
+    def _fit(self, job):
+        counts = np.bincount(job.train.item, minlength=job.train.n_items).astype(float)
+        self.shared["counts"] = self.mechanism().release(counts, job.noise).astype(np.float32)
+
+
+@pytest.fixture
+def data():
+    return vr.synthetic(users=80, items=40, interactions=900, seed=1)
+
+
+def fit(data, flaw="", **more):
+    return NoisyPopularity(flaw=flaw).fit(data, progress=False, **more)
+
+
+def test_the_statement_is_composed_from_what_was_drawn(data) -> None:
+    model = fit(data)
+    assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-3)
+    assert model.guarantee.grade == "secure"
+    assert "test metrics" in str(model.guarantee)
+    assert NoisyPopularity.is_private()
+
+
+@pytest.mark.parametrize(
+    ("flaw", "words"),
+    [
+        ("no noise", "about events that were drawn"),
+        ("second draw", "as often as it was"),
+        ("hidden look", r"looks at the data must be covered.*curiosity"),
+    ],
+)
+def test_every_flaw_is_caught(data, flaw, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        fit(data, flaw)
+
+
+def test_noise_without_a_claim_is_caught(data) -> None:
+    with pytest.raises(ValueError, match="only by systems that state claims"):
+        Sly().fit(data, progress=False)
+
+
+def test_research_noise_repeats_and_says_so(data) -> None:
+    one, other = (fit(data, seed=3, secure=False) for _ in range(2))
+    assert (one.shared["counts"] == other.shared["counts"]).all()
+    assert one.guarantee.grade == "research"
+    assert (fit(data, seed=3).shared["counts"] != one.shared["counts"]).any()
+
+
+def test_validation_data_are_named_in_the_statement(data) -> None:
+    parts = vr.split.holdout(data, test=0.1, valid=0.1, seed=1)
+    model = NoisyPopularity().fit(parts.train, parts.valid, progress=False)
+    assert any("chosen on private data" in warning for warning in model.guarantee.warnings)
+
+
+def test_the_statement_is_saved_and_checked(data, tmp_path) -> None:
+    model = fit(data)
+    path = model.save(tmp_path / "model", part="shareable")
+    loaded = read_model(path, {"noisy-popularity": NoisyPopularity})
+    assert loaded.guarantee == model.guarantee
+    stated = json.loads((path / "privacy.json").read_text())
+    stated["claims"][0]["epsilon"] = 0.1
+    (path / "privacy.json").write_text(json.dumps(stated))
+    with pytest.raises(ValueError, match="the file was changed"):
+        read_model(path, {"noisy-popularity": NoisyPopularity})
+
+
+class TestBudget:
+    def ledger(self, tmp_path, epsilon=1.5):
+        ledger = Ledger(tmp_path / "budget.sqlite")
+        ledger.set_limit("shop", epsilon=epsilon, delta=1e-4)
+        return ledger
+
+    def test_a_fit_reserves_and_releases(self, data, tmp_path) -> None:
+        ledger = self.ledger(tmp_path)
+        fit(data, ledger=ledger, population="shop")
+        (spend,) = [entry for entry in ledger.history("shop") if hasattr(entry, "state")]
+        assert spend.state == "released"
+        assert spend.epsilon == pytest.approx(1.0, rel=1e-3)
+        with pytest.raises(BudgetExhausted):
+            fit(data, ledger=ledger, population="shop")
+
+    def test_a_refused_fit_has_not_looked(self, data, tmp_path, monkeypatch) -> None:
+        looked = []
+        monkeypatch.setattr(DataGuard, "take", lambda self, part, purpose: looked.append(part))
+        with pytest.raises(BudgetExhausted):
+            fit(data, ledger=self.ledger(tmp_path, 0.5), population="shop")
+        assert looked == []
+
+    def test_a_fit_that_goes_on_pays_once(self, data, tmp_path, monkeypatch) -> None:
+        ledger, checkpoint = self.ledger(tmp_path), tmp_path / "checkpoints"
+
+        def stop(self, job):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(NoisyPopularity, "_fit", stop)
+            with pytest.raises(KeyboardInterrupt):
+                fit(data, ledger=ledger, population="shop", checkpoint=checkpoint)
+        fit(data, ledger=ledger, population="shop", checkpoint=checkpoint)
+        (account,) = ledger.accounts("shop")
+        assert account.epsilon == pytest.approx(1.0, rel=1e-3)
+
+
+class TestGuard:
+    def test_it_hands_out_one_part_at_a_time(self, data) -> None:
+        guard = DataGuard(data)
+        interactions, attributes = guard.take("interactions", "a"), guard.take("attributes", "b")
+        assert len(interactions) == 900
+        assert not interactions.attributes
+        assert len(attributes) == 0
+        assert set(attributes.attributes) == set(data.attributes)
+        assert guard.unanswered(["a"]) == [("attributes", "b")]
+
+    def test_closed_is_closed(self, data) -> None:
+        guard = DataGuard(data)
+        guard.close("links")
+        with pytest.raises(Closed, match="links are closed"):
+            guard.take("links", "x")
+
+    def test_bad_questions(self, data) -> None:
+        with pytest.raises(ValueError, match="Did you mean 'links'"):
+            DataGuard(data).take("link", "x")
+        with pytest.raises(ValueError, match="purpose must be named"):
+            DataGuard(data).take("links", "")
