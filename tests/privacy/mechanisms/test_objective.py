@@ -152,6 +152,7 @@ def test_release_is_the_minimiser_and_records_its_event() -> None:
     gradient = _logistic(x, y, f)[1] + f + term
     assert np.linalg.norm(gradient) < 1e-2 * np.linalg.norm(term)  # but for the grid
     assert noise.events == [mechanism.event.named("head")]
+    assert noise.in_floats  # so no statement calls it secure
     assert f @ [1.0, -1.0, 0.5, 0.0, 0.0] > 0
     step = 2.0 ** math.ceil(math.log2(1e-4 / mechanism.rate))
     assert (f / step == np.rint(f / step)).all()

@@ -110,7 +110,8 @@ class ObjectivePerturbation:
             ridge = self.regularisation * f
             return float(value + f @ ridge / 2 + term @ f), np.asarray(gradient + ridge + term)
 
-        noise.record(self.event.named(label))  # even a solver that fails has looked at the data
+        # Even a solver that fails has looked at the data.
+        noise.record(self.event.named(label), in_floats=True)
         found = (solver or lbfgs)(objective, np.zeros(dimension))
         left = float(np.linalg.norm(objective(found)[1]))
         limit = 1e-5 / self.rate
