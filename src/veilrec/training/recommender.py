@@ -20,7 +20,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from veilrec.core import CannotFoldIn, DataError, NotFitted, check, check_count
+from veilrec.core import CannotFoldIn, DataError, NotFitted, check, check_choice, check_count
 from veilrec.data import Dataset, Ids, to_kind
 from veilrec.metrics import rank_all
 from veilrec.privacy import Claim, Guarantee, Ledger, Noise
@@ -313,6 +313,24 @@ class Recommender(ABC):
             }
         )
         return to_kind(frame, self._frame_kind)
+
+    def view(self, adversary: str = "X") -> dict[str, Any]:
+        """What an adversary sees of the fitted model: the hand-over to an attack.
+
+        ``shared`` are the arrays that may be published, and all that "O", an outsider with the model, gets.
+        "X" also sees people's lists: ``recommend`` is callable. ``reports`` are released arrays with one
+        row per user, in the order of ``users`` (perturbed features, say): none, unless a system has some
+        and overrides this method. Histories are the attacker's own knowledge and never come from here.
+
+        >>> import veilrec as vr
+        >>> model = vr.Popularity().fit(Dataset.from_arrays(["ann", "bob"], ["tea", "mate"]))
+        >>> sorted(model.view("O")), sorted(model.view("X"))
+        (['reports', 'shared'], ['recommend', 'reports', 'shared'])
+        """
+        check_choice("adversary", adversary, ("O", "X"))
+        _ = self.items
+        seen: dict[str, Any] = {"shared": dict(self.shared), "reports": {}}
+        return seen | {"recommend": self.recommend} if adversary == "X" else seen
 
     def similar_items(self, items: Iterable[Any], k: int = 10) -> Any:
         """The ``k`` items most like each of ``items``: a frame of item, similar, rank and score."""
