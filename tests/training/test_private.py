@@ -248,6 +248,57 @@ def test_a_step_is_the_clipped_sum_of_the_drawn_users_over_qn(grade: str, at_onc
     np.testing.assert_allclose(gradients(module), wanted, atol=1e-5 * 0.05 / RATE / USERS * 8 + 2e-7)
 
 
+class Loud(Taste):
+    """A loss that is multiplied: a user with weight 0 is as good as absent."""
+
+    def forward(self, history: Tensor, liked: Tensor, other: Tensor, weight: Tensor) -> Tensor:
+        return super().forward(history, liked, other) * weight[:, 0]
+
+
+@pytest.mark.parametrize("way", ["notes", "alone"])
+def test_with_pinned_noise_a_user_moves_a_step_by_at_most_the_clip(way: str) -> None:
+    def gradient(weights: Tensor) -> tuple[np.ndarray, list[int]]:
+        module, drawn = Loud(), []
+        if way == "alone":
+            module.extra = nn.Parameter(torch.zeros(()))
+        run = training(module, Noise.research(3))
+
+        def noted(users: np.ndarray) -> list[Tensor]:
+            drawn.extend(users.tolist())
+            return [*gather(users), weights[users]]
+
+        run.step(noted)
+        return gradients(module), drawn
+
+    weights = torch.full((USERS, 1), 1000.0)
+    whole, drawn = gradient(weights)
+    assert 0 < len(drawn) < USERS
+    for user in (drawn[0], drawn[-1], next(u for u in range(USERS) if u not in drawn)):
+        less = weights.clone()
+        less[user] = 0
+        moved = float(np.linalg.norm(whole - gradient(less)[0])) * RATE * USERS
+        assert moved <= CLIP * (1 + 1e-5)  # .grad is in single precision
+        assert moved > 0.99 * CLIP or user not in drawn
+        assert moved == 0 or user in drawn
+
+
+def test_a_step_leaves_global_generators_alone() -> None:
+    module = Taste()
+    before = torch.get_rng_state()
+    training(module, Noise.research(1)).step(gather)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_losses_without_a_gradient_leave_noise() -> None:
+    class Dead(Constant):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.sum(1)
+
+    module = Dead()
+    training(module, Noise.research(1)).step(lambda users: torch.ones(len(users), 2))
+    assert np.abs(gradients(module)).max() > 0
+
+
 def test_frozen_parameters_are_left_alone() -> None:
     module = Taste()
     module.items.weight.requires_grad_(False)
@@ -346,7 +397,8 @@ def test_dropout_passes_the_trial() -> None:
         def forward(self, history: Tensor, liked: Tensor, other: Tensor) -> Tensor:
             return (self.dropout(self.tower(self.items(history).mean(1))) * self.items(liked).mean(1)).sum(1)
 
-    training(Dropped(), Noise.research(1)).step(gather)
+    for seed in range(20):  # whatever the masks
+        training(Dropped(), Noise.research(seed)).step(gather)
 
 
 @pytest.mark.parametrize(
@@ -358,6 +410,7 @@ def test_dropout_passes_the_trial() -> None:
         ({"noise_multiplier": 0.0}, "noise_multiplier must be"),
         ({"noise_multiplier": float("nan")}, "noise_multiplier must be"),
         ({"clip_norm": float("inf")}, "clip_norm must be"),
+        ({"clip_norm": 1e-40}, "clip_norm must be large enough"),
         ({"steps": 0}, "steps must be"),
         ({"at_once": 0}, "at_once must be"),
     ],
@@ -498,8 +551,10 @@ def test_secure_noise_falls_on_all_coordinates_at_once_on_the_lattice() -> None:
 
     module = Taste().double()
     training(module, Spied.secure()).step(gather)
-    ((values, sigma, sensitivity, rest, out),) = calls
-    assert values.dtype == np.float64
-    assert (sigma, sensitivity, rest) == (Z * CLIP, CLIP, ())
-    assert values.shape == (sum(p.numel() for p in module.parameters()),)
-    np.testing.assert_array_equal(gradients(module), out / (RATE * USERS))
+    size = sum(p.numel() for p in module.parameters())
+    for values, sigma, sensitivity, rest, _ in calls:
+        assert values.dtype == np.float64
+        assert (sigma, sensitivity, rest) == (Z * CLIP, CLIP, (size,))  # the rounding of all counts
+    released = np.concatenate([out for *_, out in calls])
+    assert len(released) == size
+    np.testing.assert_allclose(gradients(module), released / (RATE * USERS), rtol=1e-15)

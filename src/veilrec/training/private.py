@@ -14,7 +14,8 @@ right to about 1e-6, so the clipped norm stays below C. Secure noise: the module
 in double precision. With n addends a norm or a sum is wrong by at most n 2^-53 of the sum of lengths, and a
 user's gradient by some 1e-15 depending on who else is in the batch (products of other shapes round
 otherwise); for 600 users of 200 rows all of it together is below 1e-8 C, and the 1e-5 left free covers it a
-thousandfold. The sum then goes to the lattice of ``Noise.add_gaussian`` with sensitivity C.
+thousandfold. The sum then goes to the lattice of ``Noise.add_gaussian`` with sensitivity C and the number of
+all coordinates.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from veilrec.privacy import GaussianEvent, Noise, gaussian_multiplier
 from veilrec.privacy.events import check_sampling_rate
 from veilrec.training.private_check import refuse_layers, try_first_users
 from veilrec.training.private_sum import add_clipped, as_batch, as_leaves
+
+_BLOCK = 1 << 16
+"""Coordinates that get their noise at a time."""
 
 Gather = Callable[[NDArray[np.int64]], Tensor | Sequence[Tensor]]
 
@@ -89,6 +93,7 @@ class PrivateTraining:
         check_sampling_rate(sampling_rate)
         check_positive("noise_multiplier", noise_multiplier)
         check_positive("clip_norm", clip_norm)
+        check(clip_norm >= 1e-30, "clip_norm", "large enough for single precision, 1e-30", clip_norm)
         check_count("steps", steps)
         check_count("at_once", at_once)
         refuse_layers(module)
@@ -176,23 +181,26 @@ class PrivateTraining:
         remedy = "Its budget covers no more; start another run."
         check(self.left > 0, "steps", f"at most {self.steps} in this run", self.steps + 1, remedy)
         noise = self.noise if self._key is None else Noise.research(self._key, "step", self._taken)
+        for parameter in self._parameters.values():
+            parameter.grad = None
         chosen = np.flatnonzero(noise.coins(self.sampling_rate, (self.users,))).astype(np.int64)
         sums = self._sums(chosen, gather)
-        flat = torch.cat([part.flatten() for part in sums.values()]).cpu().double().numpy()
         self._record(self._taken + 1)
-        noisy = noise.add_gaussian(flat, self.noise_multiplier * self.clip_norm, self.clip_norm)
-        noisy /= self.sampling_rate * self.users
-        start = 0
-        for parameter in self._parameters.values():
-            part = torch.from_numpy(noisy[start : start + parameter.numel()]).reshape(parameter.shape)
-            parameter.grad = part.to(parameter.device, parameter.dtype)
-            start += parameter.numel()
+        coordinates = sum(parameter.numel() for parameter in self._parameters.values())
+        sigma, share = self.noise_multiplier * self.clip_norm, 1 / (self.sampling_rate * self.users)
+        for name, parameter in self._parameters.items():
+            sum_ = sums.pop(name) if name in sums else torch.zeros_like(parameter)
+            flat = sum_.detach().cpu().reshape(-1)
+            for part in torch.split(flat, _BLOCK):  # a block at a time, in place: no second copy of the model
+                noisy = noise.add_gaussian(part.double().numpy(), sigma, self.clip_norm, coordinates)
+                part.copy_(torch.from_numpy(noisy).mul_(share))
+            parameter.grad = flat.reshape(parameter.shape).to(parameter.device, parameter.dtype)
 
     def _sums(self, chosen: NDArray[np.int64], gather: Gather) -> dict[str, Tensor]:
         """The clipped gradients of the chosen users, added up, without noise."""
         double = self._key is None
         leaves = as_leaves(self.module, double)
-        sums = {name: torch.zeros_like(leaves[name], requires_grad=False) for name in self._parameters}
+        sums: dict[str, Tensor] = {}
         if not len(chosen):
             return sums
         batch = as_batch(gather(chosen), len(chosen), double)

@@ -55,14 +55,17 @@ def try_first_users(module: nn.Module, leaves: Leaves, batch: Sequence[Tensor]) 
     some = [tensor[:_TRIED].detach() for tensor in batch]
     some = [tensor.requires_grad_() if tensor.is_floating_point() else tensor for tensor in some]
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    together = trace(module, leaves, some)
-    singles = [trace(module, leaves, [t[i : i + 1] for t in some]) for i in range(len(some[0]))]
-    again = trace(module, leaves, [tensor[:1] for tensor in some])
+    with torch.random.fork_rng(devices=[]):  # a trial leaves no trace in the next draws
+        state = torch.get_rng_state()
+        together = trace(module, leaves, some)
+        again = trace(module, leaves, some).losses
+        steady = torch.equal(state, torch.get_rng_state())  # no dropout or the like
+        singles = [trace(module, leaves, [t[i : i + 1] for t in some]) for i in range(len(some[0]))]
     for name, buffer in module.named_buffers():
         same = torch.equal(torch.nan_to_num(buffer), torch.nan_to_num(before[name]))
         remedy = "What the forward pass writes there is released without noise."
         check(same, f"buffer {name!r}", "left alone by the forward pass", "another value", remedy)
-    if torch.equal(singles[0].losses.nan_to_num(), again.losses.nan_to_num()):  # no dropout or the like
+    if steady and torch.equal(together.losses.nan_to_num(), again.nan_to_num()):
         _check_values(together.losses.detach(), torch.cat([single.losses.detach() for single in singles]))
     _check_gradients(together, singles[0], some)
     return _notes_suffice(together, singles[0], leaves)
@@ -109,7 +112,7 @@ def _check_gradients(together: Trace, alone: Trace, batch: Sequence[Tensor]) -> 
 
 def _notes_suffice(together: Trace, alone: Trace, leaves: Leaves) -> bool:
     """Structure first (a batch of one must look alike), then the sum against a plain backward pass."""
-    if known_terms(alone, leaves) is None:
+    if not together.losses.requires_grad or known_terms(alone, leaves) is None:
         return False
     trained = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
     plain = torch.autograd.grad(

@@ -39,8 +39,8 @@ def alone_terms(module: nn.Module, leaves: Leaves, batch: Sequence[Tensor]) -> I
 
     >>> module = nn.Sequential(nn.Linear(2, 1), nn.Flatten(0))
     >>> (terms,) = alone_terms(module, dict(module.named_parameters()), (torch.ones(3, 2),))
-    >>> terms["0.weight"].squares().tolist()
-    [2.0, 2.0, 2.0]
+    >>> terms["0.weight"].total(torch.ones(3)).tolist()
+    [[3.0, 3.0]]
     """
     probes = _probes(module, leaves, [tensor[:1] for tensor in batch])
     tables = {probe.table for probe in probes}
@@ -98,7 +98,10 @@ def _each(loss: Callable[..., Any], dense: dict[str, Tensor], zeros: list[Tensor
             return vmap(single, in_dims=dims, randomness="different")(dense, zeros, *rows)
         except RuntimeError:  # an operation that vmap cannot do; an error of the module comes again
             found = [single(dense, zeros, *one) for one in zip(*rows, strict=True)]
-    return torch.utils._pytree.tree_map(lambda *parts: torch.stack(parts), *found)
+    whole = {name: torch.stack([one[0][0][name] for one in found]) for name in dense}
+    back = [torch.stack(parts) for parts in zip(*(one[0][1] for one in found), strict=True)]
+    ids = [torch.stack(parts) for parts in zip(*(one[1] for one in found), strict=True)]
+    return (whole, back), ids
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def add_clipped(
     ``notes``: try the notes of known layers first; where they do not suffice, users are run alone.
 
     >>> module = nn.Sequential(nn.Linear(2, 1, bias=False), nn.Flatten(0))
-    >>> sums = {"0.weight": torch.zeros(1, 2)}
+    >>> sums = {}
     >>> leaves = dict(module.named_parameters())
     >>> add_clipped(sums, module, leaves, [torch.tensor([[30.0, 40.0], [0.0, 0.5]])], 1.0, True)
     0
@@ -44,7 +44,8 @@ def add_clipped(
             weights = torch.where(norm.isfinite(), limit / norm.clamp(min=limit), 0.0)
             dropped += int((~norm.isfinite()).sum())
             for name, term in terms.items():
-                sums[name] += term.total(weights)
+                total = term.total(weights)
+                sums[name] = sums[name].add_(total) if name in sums else total
     return dropped
 
 

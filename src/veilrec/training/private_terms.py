@@ -15,6 +15,8 @@ from torch import Tensor
 
 _AT_ONCE = 1 << 22
 """Numbers that a passing product may hold."""
+_ROWS = 1 << 14
+"""Rows of tables that are weighted at a time."""
 
 
 class Term(Protocol):
@@ -40,7 +42,7 @@ class Whole:
 
     def squares(self) -> Tensor:
         """The squared norm of each user's part."""
-        return self.gradients.flatten(1).square().sum(1)
+        return _squares(self.gradients.flatten(1))
 
     def total(self, weights: Tensor) -> Tensor:
         """The weighted sum."""
@@ -66,7 +68,7 @@ class Outer:
         """By the m x m products of positions, or from the gradient itself, whichever is less work."""
         users, m, into = self.a.shape
         out = self.g.shape[2]
-        lengths = self.a.square().sum(2) * self.g.square().sum(2)  # [B, m]
+        lengths = _squares(self.a) * _squares(self.g)  # [B, m]
         if m == 1:
             return lengths[:, 0]
         gram = m * (into + out) < into * out
@@ -76,7 +78,7 @@ class Outer:
             if gram:
                 found.append((a @ a.mT * (g @ g.mT)).sum((1, 2)))
             else:
-                found.append((g.mT @ a).flatten(1).square().sum(1))
+                found.append(_squares((g.mT @ a).flatten(1)))
         squares = torch.cat(found) if users else lengths.sum(1)
         if gram:  # where positions cancel, the products lose digits: never report less than is there
             squares = squares + 8 * torch.finfo(squares.dtype).eps * lengths.sqrt().sum(1).square()
@@ -85,7 +87,11 @@ class Outer:
     def total(self, weights: Tensor) -> Tensor:
         """One matrix product over all users and positions."""
         kept, (a, g) = _kept(weights, self.a, self.g)
-        return (g * kept[:, None, None]).flatten(0, 1).T @ a.flatten(0, 1)
+        if a.shape[2] < g.shape[2]:  # the weight goes to the smaller side
+            a = a * kept[:, None, None]
+        else:
+            g = g * kept[:, None, None]
+        return g.flatten(0, 1).T @ a.flatten(0, 1)
 
 
 class Rows:
@@ -93,9 +99,9 @@ class Rows:
 
     Rows that a user touches several times are added up before they are squared.
 
-    >>> term = Rows(3, [(torch.tensor([[1, 1, 2]]), torch.ones(1, 3, 2))])
+    >>> term = Rows(3, [(torch.tensor([[1, 1, 2]]), torch.ones(1, 3, 1))])
     >>> term.squares().tolist(), term.total(torch.ones(1)).tolist()
-    ([10.0], [[0.0, 0.0], [2.0, 2.0], [1.0, 1.0]])
+    ([5.0], [[0.0], [2.0], [1.0]])
     """
 
     def __init__(self, rows: int, calls: list[tuple[Tensor, Tensor]]) -> None:
@@ -116,15 +122,22 @@ class Rows:
     def squares(self) -> Tensor:
         """The squared norms of the touched rows, added up by user."""
         found = torch.zeros(self.size, dtype=self.sums.dtype, device=self.sums.device)
-        return found.index_add_(0, self.owner, self.sums.square().sum(1))
+        return found.index_add_(0, self.owner, _squares(self.sums))
 
     def total(self, weights: Tensor) -> Tensor:
         """The whole table's gradient."""
         table = torch.zeros(self.rows, self.sums.shape[1], dtype=self.sums.dtype, device=self.sums.device)
-        weight = weights[self.owner]
-        kept, (sums, ids) = _kept(weight, self.sums, self.id)
-        _add_rows(table, ids, sums * kept[:, None])
+        for start in range(0, len(self.sums), _ROWS):
+            some = slice(start, start + _ROWS)
+            kept, (ids, sums) = _kept(weights[self.owner[some]], self.id[some], self.sums[some])
+            _add_rows(table, ids, sums * kept[:, None])
         return table
+
+
+def _squares(x: Tensor) -> Tensor:
+    """The squared lengths along the last dimension, without a squared copy."""
+    lengths: Tensor = torch.linalg.vector_norm(x, dim=-1)
+    return lengths.square()
 
 
 def _add_rows(table: Tensor, ids: Tensor, rows: Tensor) -> None:

@@ -24,7 +24,10 @@ Leaves = Mapping[str, Tensor]
 
 @dataclass
 class Call:
-    """One call of a layer; ``weights`` are its trainable tensors by attribute, as they were then."""
+    """One call of a layer; ``weights`` are its trainable tensors by attribute, as they were then.
+
+    What went in is kept for layers with weights only.
+    """
 
     layer: nn.Module
     given: Tensor | None
@@ -55,10 +58,10 @@ def trace(module: nn.Module, leaves: Leaves, batch: Sequence[Tensor]) -> Trace:
     def note(layer: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
         if not isinstance(output, Tensor):
             return
-        given = arguments[0].detach() if arguments and isinstance(arguments[0], Tensor) else None
+        weights = {name: w for name, w in layer.named_parameters(recurse=False) if w.requires_grad}
+        given = arguments[0].detach() if weights and arguments and isinstance(arguments[0], Tensor) else None
         edge = get_gradient_edge(output) if output.requires_grad else None
         version = -1 if given is None else given._version
-        weights = {name: w for name, w in layer.named_parameters(recurse=False) if w.requires_grad}
         calls.append(Call(layer, given, version, output.shape, edge, weights))
 
     layers = [layer for layer in module.modules() if next(layer.children(), None) is None]
