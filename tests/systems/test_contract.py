@@ -18,6 +18,7 @@ from veilrec.systems import SYSTEMS
 from veilrec.training import Recommender
 
 SMALL = {"epochs": 8, "embedding_size": 8, "rank": 8, "iterations": 3, "batch_size": 64, "validate_every": 1}
+SMALL |= {"epsilon": 500.0}  # 80 users are too few to learn from under a real budget
 
 FOLDS_IN_WITH_HISTORIES = {"gf-cf"}
 """Serve new users, but only with everybody's histories at hand: not from the shareable part."""
@@ -37,7 +38,7 @@ def quick(word: str) -> Recommender:
 
 @cache
 def fitted(word: str) -> Recommender:
-    return quick(word).fit(parts().train, seed=5, progress=False)
+    return quick(word).fit(parts().train, seed=5, progress=False, secure=False)
 
 
 def folds_in(word: str) -> bool:
@@ -147,7 +148,7 @@ def test_bad_requests_are_refused(word: str) -> None:
 
 @every
 def test_the_same_seed_gives_the_same_bits(word: str) -> None:
-    again = quick(word).fit(parts().train, seed=5, progress=False)
+    again = quick(word).fit(parts().train, seed=5, progress=False, secure=False)
     for name, array in {**fitted(word).shared, **fitted(word).private}.items():
         np.testing.assert_array_equal(array, {**again.shared, **again.private}[name])
 
@@ -215,7 +216,7 @@ def test_statement(word: str) -> None:
     assert guarantee.model == word
     assert guarantee.epsilon > 0
     if math.isinf(guarantee.epsilon):
-        assert "none" in str(guarantee)
+        assert "none" in str(guarantee) or "no finite" in str(guarantee)
         assert guarantee.not_covered
 
 
@@ -226,7 +227,8 @@ def test_resume_gives_the_bits_of_an_uninterrupted_run(
     from veilrec.training import loop
 
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
-    whole = quick(word).fit(parts().train, parts().valid, seed=2, progress=False)
+    again = {"seed": 2, "progress": False, "secure": False}
+    whole = quick(word).fit(parts().train, parts().valid, **again)
     saved, calls = loop._save, []
 
     def killed(*arguments: object) -> None:
@@ -237,14 +239,14 @@ def test_resume_gives_the_bits_of_an_uninterrupted_run(
 
     monkeypatch.setattr(loop, "_save", killed)
     with pytest.raises(KeyboardInterrupt):
-        quick(word).fit(parts().train, parts().valid, seed=2, progress=False, checkpoint=tmp_path)
+        quick(word).fit(parts().train, parts().valid, **again, checkpoint=tmp_path)
     monkeypatch.setattr(loop, "_save", saved)
-    resumed = quick(word).fit(parts().train, parts().valid, seed=2, progress=False, checkpoint=tmp_path)
+    resumed = quick(word).fit(parts().train, parts().valid, **again, checkpoint=tmp_path)
     for name, array in {**whole.shared, **whole.private}.items():
         np.testing.assert_array_equal(array, {**resumed.shared, **resumed.private}[name])
     assert [e["loss"] for e in whole.facts["log"]] == [e["loss"] for e in resumed.facts["log"]]
     with pytest.raises(ValueError, match="checkpoint must be of the same model"):
-        quick(word).fit(parts().train, parts().valid, seed=3, progress=False, checkpoint=tmp_path)
+        quick(word).fit(parts().train, parts().valid, **again | {"seed": 3}, checkpoint=tmp_path)
 
 
 @every
@@ -262,7 +264,8 @@ def test_pandas_in_pandas_out(word: str) -> None:
     frame = pd.DataFrame(
         {"uid": ["a", "a", "b", "b", "c"], "sku": ["x", "y", "y", "z", "x"], "stars": [5, 3, 4, 2, 1]}
     )
-    data = vr.read(frame, user="uid", item="sku", rating="stars")
+    people = pd.DataFrame({"uid": ["a", "b", "c"], "gender": ["F", "M", "F"]})
+    data = vr.read(frame, user="uid", item="sku", rating="stars", users=people)
     assert isinstance(data, Dataset)
     assert model.word == word
     assert isinstance(quick(word).fit(data, progress=False).recommend(k=2), pd.DataFrame)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from veilrec.systems.bpr import BPR
+from veilrec.systems.dpmf import DPMF
 from veilrec.systems.ease import EASE
 from veilrec.systems.gf_cf import GFCF
 from veilrec.systems.ials import IALS
@@ -15,7 +16,20 @@ from veilrec.systems.popularity import Popularity
 from veilrec.training import Recommender, read_model
 
 SYSTEMS: dict[str, type[Recommender]] = {
-    system.word: system for system in (Popularity, ItemKNN, EASE, IALS, GFCF, MF, BPR, NeuMF, NGCF, LightGCN)
+    system.word: system
+    for system in (
+        Popularity,
+        ItemKNN,
+        EASE,
+        IALS,
+        GFCF,
+        MF,
+        BPR,
+        NeuMF,
+        NGCF,
+        LightGCN,
+        DPMF,
+    )
 }
 
 
@@ -34,6 +48,7 @@ def load_model(path: str | Path) -> Recommender:
 
 __all__ = [
     "BPR",
+    "DPMF",
     "EASE",
     "GFCF",
     "IALS",

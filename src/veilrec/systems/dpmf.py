@@ -1,0 +1,175 @@
+"""DPMF: matrix factorisation by objective perturbation (Hua, Xia and Zhong, IJCAI 2015).
+
+    1.  every user has a vector u_a of length at most 1, which stays on the device
+    2.  for every item j draw b_j with density proportional to exp(-epsilon |b_j| / (2 range))
+    3.  release v_j = argmin_v  sum_a (r_aj - u_a . v)^2 + (lambda / 2) |v|^2 + b_j . v
+    4.  every user fits a vector p_a to the released v_j and the own row r_a, and scores p_a . v_j
+
+What the guarantee really is. With vectors u_a that do *not* depend on the interactions, one interaction more
+or less moves the gradient of one item's objective by 2 range |u_a| <= 2 range, and the Hessian not at all, so
+all item vectors together are epsilon-DP for one interaction; step 4 is the user's own business (joint DP,
+which says nothing about a user's own list). The paper, however, takes u_a from a factorisation of the very
+ratings that are to be hidden, and treats them as constants. One interaction then moves u_a, with it the
+Hessian of every item, and the ratio of the two densities of v grows without limit in |v|: no finite pure
+epsilon. Repeating steps 1 to 3 would also have to be composed.
+
+``user_vectors`` chooses. "fitted" is the paper: its statement has no finite epsilon. "public" enforces the
+condition: the u_a are random vectors that anybody may know, so the item vectors are a noisy sketch of the
+interactions (the range finder of Halko, Martinsson and Tropp, SIAM Review 2011), and epsilon is finite. Half
+of their squared length is one coordinate that all have in common, in which an item's popularity shows.
+
+Left open by the paper, and chosen here. Ranking: it predicts ratings of the rated items, which hides the
+rating but not that there is one; here every cell of the matrix counts, 1 for an interaction and 0 for none,
+range 1, so that the existence of an interaction is the secret. The u_a are cut to length 1 by dividing each
+by its length. The minimum is solved exactly instead of by gradient descent. The paper's distributed noise,
+whose shares have a factor in common, is not used: b_j is drawn whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from veilrec.core import check_choice, check_count, check_positive, stream
+from veilrec.data import Dataset
+from veilrec.privacy import Claim, Event, Noise, UnboundedEvent
+from veilrec.privacy.mechanisms import ObjectivePerturbation
+from veilrec.systems.vectors import VectorRecommender, unit_rows
+from veilrec.training import Array, Job
+
+_LABEL, _LEAK = "item vectors", "user vectors in the objective"
+_OWN = "a user's interactions for the user's own vector and list"
+_REASON = (
+    "the user vectors that the objective takes as constants are fitted to the same interactions without "
+    "noise: one interaction changes every item's Hessian, and the ratio of densities has no bound"
+)
+
+
+@dataclass(eq=False)
+class DPMF(VectorRecommender):
+    """Item vectors by a perturbed objective, one release; user vectors on the user's side.
+
+    ``epsilon`` is for one interaction. ``user_vectors`` is "fitted" (as published, by ``iterations``
+    alternating ridge regressions) or "public" (finite epsilon).
+    ``regularization`` is lambda; ``shrinkage`` is the ridge of a user's own fit, as a share of the mean
+    eigenvalue of the item vectors' Gram matrix.
+
+    >>> from veilrec.data import synthetic
+    >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
+    >>> DPMF(embedding_size=8).fit(data, progress=False).guarantee.epsilon
+    inf
+    >>> DPMF(embedding_size=8, user_vectors="public").fit(data, progress=False).guarantee.epsilon
+    1.0
+    """
+
+    word: ClassVar[str] = "dpmf"
+    summary: ClassVar[str] = "matrix factorisation with a noisy objective for the item vectors"
+    protects: ClassVar[str] = "single interactions, if user_vectors='public'"
+    uncovered: ClassVar[tuple[str, ...]] = (_OWN,)
+    not_covered: ClassVar[tuple[str, ...]] = (
+        "a user's own list against whoever sees it, since it is made from the user's own interactions",
+        "the ids of users and items",
+    )
+    paper_claim: ClassVar[str] = "the final item profiles satisfy epsilon-differential privacy for one rating"
+
+    embedding_size: int = 16
+    epsilon: float = 1.0
+    user_vectors: str = "fitted"
+    iterations: int = 10
+    regularization: float = 10.0
+    shrinkage: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_count("embedding_size", self.embedding_size)
+        check_count("iterations", self.iterations)
+        check_choice("user_vectors", self.user_vectors, ["fitted", "public"])
+        for name in ("epsilon", "regularization", "shrinkage"):
+            check_positive(name, getattr(self, name))
+
+    def _mechanism(self) -> ObjectivePerturbation:
+        """An interaction adds -2 u_a . v to one item's objective: a gradient of at most 2, no curvature."""
+        return ObjectivePerturbation(self.epsilon, self.regularization, lipschitz=2.0, smoothness=0.0)
+
+    def _claims(self, public: Dataset) -> tuple[Claim, ...]:
+        events: tuple[Event, ...] = (self._mechanism().event.named(_LABEL),)
+        if self.user_vectors == "fitted":
+            events += (UnboundedEvent(reason=_REASON, label=_LEAK),)
+        about = ("one interaction of a user", "interaction", "add-remove", "OF", ("all item vectors",))
+        return (Claim(*about, events, per_user=public.n_items),)  # type: ignore[arg-type]
+
+    def _fit(self, job: Job) -> None:
+        assert job.guard is not None
+        if self.user_vectors == "fitted":
+            u = self._fitted_users(job.guard.take("interactions", _LEAK).matrix(), job.seed)
+        else:
+            u = public_vectors(job.train.n_users, self.embedding_size, job.seed)
+        rows = job.guard.take("interactions", _LABEL).matrix()
+        v = perturbed_ridge(rows, u, self._mechanism(), job.noise, _LABEL)
+        self.shared["item_vectors"] = v.astype(np.float32)
+        own = job.guard.take("interactions", _OWN).matrix()
+        self.private["user_vectors"] = self._own_vectors(own)
+
+    def _fitted_users(self, rows: sp.csr_matrix, seed: int) -> Array:
+        """Step 1 as published: an ordinary factorisation, each user's vector divided by its length."""
+        v = stream(seed, self.word, "items").standard_normal((rows.shape[1], self.embedding_size))
+        for _ in range(self.iterations):
+            u = ridge(rows, v, self.regularization)
+            v = ridge(rows.T, u, self.regularization)
+        return unit_rows(u)
+
+    def _own_vectors(self, rows: sp.csr_matrix) -> Array:
+        """Step 4: what a device does with the released item vectors and the own row."""
+        v = self.shared["item_vectors"].astype(np.float64)
+        mean = max(float(np.square(v).sum()) / v.shape[1], 1e-12)
+        return ridge(rows, v, self.shrinkage * mean).astype(np.float32)
+
+    def _score_histories(self, histories: sp.csr_matrix) -> Array:
+        return np.asarray(self._own_vectors(histories) @ self.shared["item_vectors"].T)
+
+
+def public_vectors(users: int, size: int, seed: int) -> Array:
+    """Vectors of length 1 drawn without looking at anything; the first coordinate is common to all.
+
+    >>> np.square(public_vectors(3, 4, seed=1)).sum(axis=1).round(6).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    if size == 1:
+        return np.ones((users, 1))
+    directions = unit_rows(stream(seed, "dpmf", "public users").standard_normal((users, size - 1)))
+    return np.asarray(np.concatenate([np.ones((users, 1)), directions], axis=1) * np.sqrt(0.5))
+
+
+def ridge(rows: sp.spmatrix, design: Array, penalty: float) -> Array:
+    """For every row r the w that minimises |r - design w|^2 + penalty |w|^2.
+
+    >>> ridge(sp.csr_matrix([[2.0, 0.0]]), np.array([[1.0], [0.0]]), 1.0).tolist()
+    [[1.0]]
+    """
+    gram = design.T @ design + penalty * np.eye(design.shape[1])
+    return np.asarray(np.linalg.solve(gram, (rows @ design).T).T)
+
+
+def perturbed_ridge(
+    rows: sp.csr_matrix, design: Array, mechanism: ObjectivePerturbation, noise: Noise, label: str
+) -> Array:
+    """For every *column* c the minimiser of |c - design v|^2 + (lambda / 2) |v|^2 + b . v, exactly.
+
+    One event stands for all columns: one cell of ``rows`` is in the objective of one of them.
+
+    >>> mechanism, noise = ObjectivePerturbation(700.0, 2.0, lipschitz=2.0), Noise.research(1)
+    >>> table = sp.csr_matrix([[1.0, 0.0], [1.0, 1.0]])
+    >>> perturbed_ridge(table, np.array([[1.0], [1.0]]), mechanism, noise, "columns").round(1).tolist()
+    [[0.7], [0.3]]
+    >>> len(noise.events)
+    1
+    """
+    columns, size = rows.shape[1], design.shape[1]
+    direction = unit_rows(noise.normals((columns, size)))
+    length = noise.exponentials((columns, size)).sum(axis=1) / mechanism.rate
+    noise.record(mechanism.event.named(label), in_floats=True)
+    hessian = 2 * design.T @ design + mechanism.regularisation * np.eye(size)
+    gradient = 2 * (rows.T @ design) - direction * length[:, None]
+    return np.asarray(np.linalg.solve(hessian, gradient.T).T)
