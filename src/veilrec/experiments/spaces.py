@@ -79,5 +79,10 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
     "ngcf": {**_GRAPH, "dropout": Range(0.0, 0.5)},
     "lightgcn": _GRAPH,
     "dpmf": {"embedding_size": Choice((8, 16, 32, 64)), "regularization": Range(1.0, 1000.0, log=True)},
+    "blurme": {
+        "embedding_size": Choice((16, 32, 64, 128)),
+        "learning_rate": Range(5e-3, 0.3, log=True),
+        "regularization": Range(1e-4, 0.1, log=True),
+    },
 }
 """What is searched for each model; popularity has nothing to tune."""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from veilrec.systems.blurme import BlurMe
 from veilrec.systems.bpr import BPR
 from veilrec.systems.dpmf import DPMF
 from veilrec.systems.ease import EASE
@@ -29,6 +30,7 @@ SYSTEMS: dict[str, type[Recommender]] = {
         NGCF,
         LightGCN,
         DPMF,
+        BlurMe,
     )
 }
 
@@ -48,6 +50,7 @@ def load_model(path: str | Path) -> Recommender:
 
 __all__ = [
     "BPR",
+    "BlurMe",
     "DPMF",
     "EASE",
     "GFCF",
