@@ -540,6 +540,23 @@ def test_secure_runs_are_not_repeatable() -> None:
     assert not np.array_equal(*found)
 
 
+def test_secure_steps_run_in_double_precision() -> None:
+    seen = []
+
+    class Watched(Taste):
+        def forward(self, history: Tensor, liked: Tensor, other: Tensor) -> Tensor:
+            losses = super().forward(history, liked, other)
+            seen.append(losses.dtype)
+            return losses
+
+    for noise, dtype in ((Noise.secure(), torch.float64), (Noise.research(1), torch.float32)):
+        seen.clear()
+        module = Watched()
+        training(module, noise).step(gather)
+        assert set(seen) == {dtype}
+        assert module.tower.weight.grad.dtype == torch.float32
+
+
 def test_secure_noise_falls_on_all_coordinates_at_once_on_the_lattice() -> None:
     calls = []
 

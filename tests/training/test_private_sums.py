@@ -11,6 +11,7 @@ from veilrec.training import private_func
 from veilrec.training.private_check import try_first_users
 from veilrec.training.private_sum import add_clipped, as_leaves
 from veilrec.training.private_terms import Outer
+from veilrec.training.private_trace import known_terms, trace
 
 CLIP = 0.7
 
@@ -206,6 +207,15 @@ def test_no_user_exceeds_the_clip(name: str, double: bool) -> None:
     more = clipped(module, batch, clip, notes=fast, double=double)
     moved = norm_of({n: more[n].double() - without[n].double() for n in more})
     assert moved <= clip * (1 + (1e-6 if not double else 0))
+
+
+def test_a_use_that_no_hook_sees_is_noticed_whatever_its_value() -> None:
+    module, batch, _ = MODELS["tied table"]
+    leaves = as_leaves(fixed(module), False)
+    assert known_terms(trace(module, leaves, batch), leaves) is None
+    module, batch, _ = MODELS["tower"]
+    leaves = as_leaves(fixed(module), False)
+    assert known_terms(trace(module, leaves, batch), leaves) is not None
 
 
 def test_users_in_small_parts_give_the_same_sum(monkeypatch: pytest.MonkeyPatch) -> None:
