@@ -18,7 +18,7 @@ from veilrec.systems import SYSTEMS
 from veilrec.training import Recommender
 
 SMALL = {"epochs": 8, "embedding_size": 8, "rank": 8, "iterations": 3, "batch_size": 64, "validate_every": 1}
-SMALL |= {"epsilon": 500.0}  # 80 users are too few to learn from under a real budget
+SMALL |= {"epsilon": 100.0}  # 80 users are too few to learn from under a real budget
 
 FOLDS_IN_WITH_HISTORIES = {"gf-cf"}
 """Serve new users, but only with everybody's histories at hand: not from the shareable part."""

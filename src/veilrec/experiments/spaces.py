@@ -84,5 +84,11 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
         "learning_rate": Range(5e-3, 0.3, log=True),
         "regularization": Range(1e-4, 0.1, log=True),
     },
+    "dpae": {
+        "embedding_size": Choice((4, 8, 16, 32)),
+        "learning_rate": Range(3e-3, 0.1, log=True),
+        "clip_norm": Range(0.05, 2.0, log=True),
+        "epochs": Range(5, 40),
+    },
 }
 """What is searched for each model; popularity has nothing to tune."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from veilrec.systems.blurme import BlurMe
 from veilrec.systems.bpr import BPR
+from veilrec.systems.dpae import DPAE
 from veilrec.systems.dpmf import DPMF
 from veilrec.systems.ease import EASE
 from veilrec.systems.gf_cf import GFCF
@@ -31,6 +32,7 @@ SYSTEMS: dict[str, type[Recommender]] = {
         LightGCN,
         DPMF,
         BlurMe,
+        DPAE,
     )
 }
 
@@ -51,6 +53,7 @@ def load_model(path: str | Path) -> Recommender:
 __all__ = [
     "BPR",
     "BlurMe",
+    "DPAE",
     "DPMF",
     "EASE",
     "GFCF",
