@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from veilrec.attacks import attack as attack
     from veilrec.data import Dataset as Dataset
     from veilrec.data import Split as Split
     from veilrec.data import describe as describe
@@ -56,6 +57,7 @@ _ROOM_OF = {
     "Popularity": "systems",
     "Recommender": "training",
     "Split": "data",
+    "attack": "attacks",
     "compare": "experiments",
     "describe": "data",
     "evaluate": "training",

@@ -1,5 +1,10 @@
 """Attacks and audits: what an adversary gets out of a release, and the epsilon that this refutes."""
 
+from veilrec.attacks.attribute import attribute_attack
+from veilrec.attacks.attribute_inputs import Attackable
+from veilrec.attacks.attribute_metrics import class_metrics
+from veilrec.attacks.attribute_models import ATTACKERS
+from veilrec.attacks.attribute_result import AttributeAttack, Outcome
 from veilrec.attacks.audit import Curve, Finding, audit, audit_curve, plot_audit
 from veilrec.attacks.bounds import (
     count_bounds,
@@ -9,18 +14,27 @@ from veilrec.attacks.bounds import (
     one_run_epsilon,
     two_world_epsilon,
 )
+from veilrec.attacks.kinds import ATTACKS, attack
 from veilrec.attacks.mutants import MUTANTS, Mutant, mutant
 from veilrec.attacks.trials import TRIALS, Trial, trial
 
 __all__ = [
+    "ATTACKERS",
+    "ATTACKS",
+    "Attackable",
+    "AttributeAttack",
     "Curve",
     "Finding",
     "MUTANTS",
     "Mutant",
+    "Outcome",
     "TRIALS",
     "Trial",
+    "attack",
+    "attribute_attack",
     "audit",
     "audit_curve",
+    "class_metrics",
     "count_bounds",
     "delta_points",
     "gaussian_mu_bound",

@@ -1,0 +1,27 @@
+"""`attack`: one word for each kind of attack on a fitted recommender."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from veilrec.attacks.attribute import attribute_attack
+from veilrec.attacks.attribute_inputs import Attackable
+from veilrec.core import check_choice
+from veilrec.data import Dataset, Split
+
+ATTACKS = {"attribute": attribute_attack}
+
+
+def attack(model: Attackable, data: Dataset | Split, kind: str = "attribute", **settings: Any) -> Any:
+    """Attack a fitted recommender with the histories in ``data``; ``settings`` are those of the kind.
+
+    ``kind`` "attribute": :func:`veilrec.attacks.attribute_attack`.
+
+    >>> import veilrec as vr
+    >>> data = vr.synthetic(users=150, items=80, interactions=3000)
+    >>> found = vr.attack(vr.Popularity().fit(data), data, "attribute", target="gender", attackers="tree")
+    >>> found.outcome("gender", "tree", "majority class").mean("auc")
+    0.5
+    """
+    check_choice("kind", kind, ATTACKS)
+    return ATTACKS[kind](model, data, **settings)
