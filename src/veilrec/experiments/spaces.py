@@ -90,5 +90,6 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
         "clip_norm": Range(0.05, 2.0, log=True),
         "epochs": Range(5, 40),
     },
+    "dpne": {"embedding_size": Choice((8, 16, 32, 64)), "regularization": Range(1.0, 1000.0, log=True)},
 }
 """What is searched for each model; popularity has nothing to tune."""

@@ -6,6 +6,7 @@ from veilrec.systems.blurme import BlurMe
 from veilrec.systems.bpr import BPR
 from veilrec.systems.dpae import DPAE
 from veilrec.systems.dpmf import DPMF
+from veilrec.systems.dpne import DPNE
 from veilrec.systems.ease import EASE
 from veilrec.systems.gf_cf import GFCF
 from veilrec.systems.ials import IALS
@@ -33,6 +34,7 @@ SYSTEMS: dict[str, type[Recommender]] = {
         DPMF,
         BlurMe,
         DPAE,
+        DPNE,
     )
 }
 
@@ -55,6 +57,7 @@ __all__ = [
     "BlurMe",
     "DPAE",
     "DPMF",
+    "DPNE",
     "EASE",
     "GFCF",
     "IALS",
