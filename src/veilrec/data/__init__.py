@@ -8,6 +8,7 @@ from veilrec.data.frames import to_kind
 from veilrec.data.ids import Ids, encode
 from veilrec.data.info import Info, describe
 from veilrec.data.named import available, cache_dir, imported_dir, load, predefined_split
+from veilrec.data.profiles import Profiles, binned, profiles
 from veilrec.data.read import read
 from veilrec.data.split import Split, load_split
 from veilrec.data.store import load_dataset, save_dataset
@@ -21,8 +22,10 @@ __all__ = [
     "Info",
     "Links",
     "Numeric",
+    "Profiles",
     "Split",
     "available",
+    "binned",
     "cache_dir",
     "describe",
     "encode",
@@ -33,6 +36,7 @@ __all__ = [
     "load_dataset",
     "load_split",
     "predefined_split",
+    "profiles",
     "read",
     "read_lightgcn",
     "save_dataset",

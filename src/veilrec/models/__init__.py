@@ -1,14 +1,18 @@
 """Backbones and kernels: they map tensors to scores and know nothing of files, loops or devices."""
 
+from veilrec.models.attention_gcn import AttentionGCN, Neighbourhoods, attend
 from veilrec.models.graph import LightGCNBackbone, NGCFBackbone
 from veilrec.models.neumf import NeuMFBackbone
 from veilrec.models.propagation import Adjacency, gather_rows, propagate, propagate_mean
 
 __all__ = [
     "Adjacency",
+    "AttentionGCN",
     "LightGCNBackbone",
     "NGCFBackbone",
     "NeuMFBackbone",
+    "Neighbourhoods",
+    "attend",
     "gather_rows",
     "propagate",
     "propagate_mean",

@@ -104,7 +104,7 @@ class LaplaceEvent(Event):
 class GaussianEvent(Event):
     """Gaussian noise; ``noise_multiplier`` is sigma / L2 sensitivity under the event's own relation.
 
-    With a ``sampling_rate`` below 1 each unit of the claim takes part by an own coin (Poisson sampling), which
+    With a ``sampling_rate`` below 1 each unit of the claim takes part by an own coin (Poisson sampling). That
     needs a fixed denominator and holds only against somebody who does not see who took part. A coin per user
     samples users: it says nothing about one interaction of a user, unless as replacing that user.
 

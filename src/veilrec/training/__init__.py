@@ -6,6 +6,7 @@ from veilrec.training.guard import Closed, DataGuard
 from veilrec.training.loop import Progress, run_epochs
 from veilrec.training.private import PrivateTraining
 from veilrec.training.recommender import Array, Job, Recommender
+from veilrec.training.released import release_once
 from veilrec.training.sampling import NegativeSampler
 from veilrec.training.softmax import (
     descend,
@@ -34,6 +35,7 @@ __all__ = [
     "pick_device",
     "predict_pairs",
     "read_model",
+    "release_once",
     "run_epochs",
     "save_model",
     "softmax_loss",

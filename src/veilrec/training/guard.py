@@ -1,9 +1,10 @@
 """The `DataGuard`: the only way from a private system to its users' data, and a log of every look.
 
-A system with claims is fitted on a job whose ``train`` is empty of facts: it has the ids of users and items
-and nothing else. What it needs it asks of the guard, and says what for. Afterwards every look must be
-answered for: its purpose is the label of an event that was drawn, or one of the ``uncovered`` purposes that
-the statement names. A part that is no longer needed can be closed, and a later look raises.
+A system with claims is fitted on a job whose ``train`` is empty of facts: it has the ids of users and items,
+the names, categories and declared ranges of the attributes, and nothing else. What it needs it asks of the
+guard, and says what for. Afterwards every look must be answered for: its purpose is the label of an event
+that was drawn, or one of the ``uncovered`` purposes that the statement names. A part that is no longer needed
+can be closed, and a later look raises.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from veilrec.core import check, check_choice
-from veilrec.data import Dataset
+from veilrec.data import Attribute, Categorical, Dataset, Numeric
 
 PARTS = ("interactions", "attributes", "links")
 
@@ -46,7 +47,7 @@ class DataGuard:
 
     @property
     def public(self) -> Dataset:
-        """The data set without its facts: ids of users and items, no interaction, attribute or link."""
+        """The data set without its facts: ids, no interaction or link, every attribute unknown."""
         return strip(self._data, keep=())
 
     def take(self, part: str, purpose: str) -> Dataset:
@@ -64,23 +65,30 @@ class DataGuard:
         self._closed.add(part)
 
     def unanswered(self, purposes: Iterable[str]) -> list[tuple[str, str]]:
-        """The looks whose purpose is none of ``purposes``."""
-        known = set(purposes)
+        """The looks whose purpose is none of ``purposes``; "reports" is answered by "reports: gender" too."""
+        known = {word for purpose in purposes for word in (purpose, purpose.split(":")[0])}
         return [look for look in self.looks if look[1] not in known]
 
 
 def strip(data: Dataset, keep: tuple[str, ...]) -> Dataset:
-    """The data set with only the parts in ``keep``; ids stay.
+    """The data set with only the parts in ``keep``; ids stay, and what is declared of the attributes.
 
     >>> import veilrec as vr
     >>> bare = strip(vr.synthetic(users=60, items=40, interactions=900), keep=())
-    >>> len(bare), bare.n_users, len(bare.attributes)
-    (0, 60, 0)
+    >>> len(bare), bare.n_users, bare.attributes["gender"].categories, bare.attributes["gender"].missing.all()
+    (0, 60, ('F', 'M'), np.True_)
     """
     if "interactions" not in keep:
         data = data.take(np.empty(0, np.int64), name=data.name)
     if "attributes" not in keep:
-        data = dataclasses.replace(data, attributes={})
+        blank = {name: _blank(attribute) for name, attribute in data.attributes.items()}
+        data = dataclasses.replace(data, attributes=blank)
     if "links" not in keep:
         data = dataclasses.replace(data, links=None)
     return data
+
+
+def _blank(attribute: Attribute) -> Attribute:
+    if isinstance(attribute, Categorical):
+        return Categorical(np.full_like(attribute.codes, -1), attribute.categories)
+    return Numeric(np.full_like(attribute.values, np.nan), attribute.low, attribute.high)

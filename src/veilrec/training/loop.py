@@ -135,7 +135,7 @@ def run_epochs(
 
 def _key(job: Job, word: str, settings: Mapping[str, Any]) -> str:
     valid = None if job.valid is None else job.valid.fingerprint
-    about = [word, dict(settings), job.seed, job.train.fingerprint, valid]
+    about = [word, dict(settings), job.seed, job.fingerprint or job.train.fingerprint, valid]
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
 
 

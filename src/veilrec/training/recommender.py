@@ -51,6 +51,8 @@ class Job:
     log: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     noise: Noise = dataclasses.field(default_factory=Noise.secure)
     guard: DataGuard | None = None
+    fingerprint: str = ""
+    """Of the whole data, which ``train`` may not show."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -111,6 +113,10 @@ class Recommender(ABC):
         A system with claims is private: its job's ``train`` has no facts, its data come from the guard, and
         the events that it draws must be those of its claims.
         """
+        return ()
+
+    def _claims_after(self, noise: Noise) -> tuple[Claim, ...]:
+        """Further claims about what was drawn, for systems whose price no plan can know (paper forms)."""
         return ()
 
     def _score_histories(self, histories: sp.csr_matrix) -> Array:
@@ -174,7 +180,7 @@ class Recommender(ABC):
         noise = Noise.secure() if secure else Noise.research(seed, self.word)
         place = None if checkpoint is None else Path(checkpoint)
         seen, way = (guard.public, guard) if claims else (train, None)
-        job = Job(seen, valid, seed, device, place, progress, noise=noise, guard=way)
+        job = Job(seen, valid, seed, device, place, progress, [], noise, way, train.fingerprint)
         held = []
         if ledger is not None and claims:
             held = reserve(ledger, train, population or train.name, self.word, claims, noise, place)
@@ -183,7 +189,7 @@ class Recommender(ABC):
         self._frame_kind = train.frame_kind
         began = time.perf_counter()
         self._fit(job)
-        self._state(job, claims, tuned=valid is not None)
+        self._state(job, (*claims, *self._claims_after(noise)), tuned=valid is not None)
         for reservation in held:
             reservation.release()
         self.facts |= {

@@ -1,0 +1,226 @@
+"""What GERAI, its twins and the plain GCN share: profiles, the attention network, pairwise training."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from veilrec.core import check_count, check_non_negative, check_positive, stream
+from veilrec.data import Dataset, Numeric, Profiles, profiles
+from veilrec.models import AttentionGCN, Neighbourhoods
+from veilrec.systems.vectors import unit_rows
+from veilrec.training import (
+    Array,
+    Job,
+    NegativeSampler,
+    Recommender,
+    descend,
+    optimiser_state,
+    run_epochs,
+    torch_stream,
+    validation_score,
+)
+
+Loss = Callable[[Tensor, Tensor, int, int], Tensor]
+"""Of h, the differences q, the epoch and the number of the batch in it."""
+PAPER_BATCH = 64
+
+
+@dataclass(eq=False)
+class AttentionRecommender(Recommender):
+    """Settings and training of the attention network; a subclass says what profiles and which loss.
+
+    The paper sums the loss over batches of 64 and adds weight_decay |parameters|^2. Here the loss is a mean,
+    so the penalty is weight_decay / 64, whatever the batch; larger batches reach the same accuracy sooner
+    (``docs/decisions/0003-gerai.md``). ``age_edges`` turn a numeric attribute named age into groups.
+    """
+
+    embedding_size: int = 60
+    epochs: int = 40
+    batch_size: int = 2048
+    learning_rate: float = 0.005
+    weight_decay: float = 0.001
+    normal_start: bool = False
+    age_edges: tuple[float, ...] = (35.0, 46.0)
+    patience: int = 5
+    validate_every: int = 2
+
+    _network: AttentionGCN | None = field(default=None, init=False, repr=False)
+    scaling: ClassVar[Literal["public", "observed"]] = "observed"
+
+    def __post_init__(self) -> None:
+        self.age_edges = tuple(float(edge) for edge in self.age_edges)
+        for name in ("embedding_size", "epochs", "batch_size", "patience", "validate_every"):
+            check_count(name, getattr(self, name))
+        check_positive("learning_rate", self.learning_rate)
+        check_non_negative("weight_decay", self.weight_decay)
+
+    @abstractmethod
+    def _features(self, job: Job) -> Array:
+        """What the network is told of each user, [users, width]."""
+
+    def _statistics(self, interactions: Dataset) -> Profiles:
+        """What the ratings say of each user."""
+        return profiles(interactions, scaling=self.scaling, attributes=())
+
+    def _profiles(self, attributes: Dataset) -> Profiles:
+        """What the declared attributes say."""
+        return user_profiles(attributes, self.age_edges)
+
+    # -- training -------------------------------------------------------------------------------------
+
+    def _train(self, job: Job, data: Dataset, features: Array, loss_of: Loss) -> None:
+        """Pairs (u, v, v') with v' drawn evenly from what u has not; ``loss_of(h, q_uv - q_uv', ...)``."""
+        history = data.matrix()
+        around, given = Neighbourhoods.of(history), torch.from_numpy(features)
+        network = self._new_network(features.shape[1], torch_stream(job.seed, self.word, "init"))
+        parameters = dict(network.named_parameters())
+        optimiser = torch.optim.Adam(list(parameters.values()), lr=self.learning_rate, fused=True)
+        sampler = NegativeSampler(history)
+        users, items = data.user.astype(np.int64), data.item.astype(np.int64)
+        # descend adds weight_decay / 2 |.|^2, the paper weight_decay |.|^2
+        decay = 2 * self.weight_decay / PAPER_BATCH
+
+        def step(epoch: int) -> float:
+            random = stream(job.seed, self.word, "epoch", epoch)
+            order = random.permutation(len(users))
+            batches = np.array_split(order, max(1, round(len(order) / self.batch_size)))
+            total = 0.0
+            for number, batch in enumerate(batches):
+                other = sampler.draw(users[batch], random)
+                of_users, of_items = network(given, around)
+                own = of_users[torch.from_numpy(users[batch])]
+                liked, drawn = (of_items[torch.from_numpy(at)] for at in (items[batch], other))
+                difference = network.pair(own, liked) - network.pair(own, drawn)  # q [pairs, d]
+                loss = loss_of(network.h, difference, epoch, number)
+                total += descend(loss, optimiser, parameters, decay)
+            return total / len(batches)
+
+        def publish() -> None:
+            self._keep(network, given, around)
+
+        def validate(valid: Dataset) -> float:
+            publish()
+            return validation_score(self._score, data, valid)
+
+        state = {**parameters, **optimiser_state(optimiser, parameters)}
+        run_epochs(job, self, state=state, step=step, validate=validate, keep=tuple(parameters))
+        publish()
+
+    def _new_network(self, width: int, generator: torch.Generator) -> AttentionGCN:
+        return AttentionGCN(
+            width, len(self.items), self.embedding_size, generator, normal_start=self.normal_start
+        )
+
+    def _keep(self, network: AttentionGCN, features: Tensor, around: Neighbourhoods) -> None:
+        self._network = None
+        self.shared |= {f"net.{name}": p.detach().numpy().copy() for name, p in network.named_parameters()}
+        with torch.no_grad():
+            of_users, of_items = network(features, around)
+            self.private["user_side"] = network.pair_user(of_users).numpy().copy()
+            self.shared["item_side"] = network.pair_item(of_items).numpy().copy()
+
+    # -- serving --------------------------------------------------------------------------------------
+
+    def _score(self, users: Array) -> Array:
+        return self._compare(torch.from_numpy(self.private["user_side"][users]))
+
+    def _compare(self, left: Tensor) -> Array:
+        """s = h . min(1, relu(left + right)) of every user with every item, one user at a time."""
+        right, h = (torch.from_numpy(self.shared[name]) for name in ("item_side", "net.h"))
+        out = torch.empty(len(left), len(right))
+        for row, own in enumerate(left):
+            out[row] = torch.clamp(own + right, 0.0, 1.0) @ h
+        return out.numpy()
+
+    def _score_histories(self, histories: sp.csr_matrix) -> Array:
+        """A new user of whom only the history is known: the rest of the profile is blank."""
+        network = self._served()
+        features = np.zeros((histories.shape[0], self.shared["net.user_table"].shape[0]), np.float32)
+        with torch.no_grad():
+            of_users, _ = network(torch.from_numpy(features), Neighbourhoods.of(histories))
+            return self._compare(network.pair_user(of_users))
+
+    def _served(self) -> AttentionGCN:
+        if self._network is None:
+            width = self.shared["net.user_table"].shape[0]
+            self._network = self._new_network(width, torch.Generator())
+            state = {
+                n.removeprefix("net."): torch.from_numpy(a) for n, a in self.shared.items() if n[:4] == "net."
+            }
+            self._network.load_state_dict(state)
+        return self._network
+
+    def _item_similarity(self, items: Array) -> Array:
+        unit = unit_rows(self.shared["item_side"])
+        return np.asarray(unit[items] @ unit.T, dtype=np.float32)
+
+
+def user_profiles(data: Dataset, age_edges: tuple[float, ...]) -> Profiles:
+    """Profiles from the attributes alone; a numeric age falls into groups.
+
+    >>> import veilrec as vr
+    >>> user_profiles(vr.synthetic(users=60, items=40, interactions=900), (35, 46)).category_names
+    ('gender', 'age', 'occupation')
+    """
+    numeric = isinstance(data.attributes.get("age"), Numeric)
+    return profiles(data, statistics=False, bins={"age": age_edges} if numeric and age_edges else None)
+
+
+def plain(loss: Callable[[Tensor, Tensor], Tensor]) -> Loss:
+    """A loss that does not care which batch it is.
+
+    >>> plain(bpr_loss)(torch.ones(2), torch.zeros(3, 2), 0, 0).ndim
+    0
+    """
+    return lambda h, difference, epoch, number: loss(h, difference)
+
+
+def bpr_loss(h: Tensor, difference: Tensor) -> Tensor:
+    """The mean of -log sigmoid(h . q).
+
+    >>> round(bpr_loss(torch.ones(2), torch.zeros(3, 2)).item(), 6)
+    0.693147
+    """
+    return F.softplus(-(difference @ h)).mean()
+
+
+def taylor_loss(h: Tensor, difference: Tensor) -> Tensor:
+    """Its Taylor polynomial of degree two: log 2 - x / 2 + x^2 / 8 with x = h . q.
+
+    >>> round(taylor_loss(torch.ones(2), torch.zeros(3, 2)).item(), 6)
+    0.693147
+    """
+    x = difference @ h
+    return (math.log(2) - x / 2 + x**2 / 8).mean()
+
+
+@dataclass(eq=False)
+class GCN(AttentionRecommender):
+    """The backbone of GERAI without any privacy: true profiles, exact pairwise loss.
+
+    >>> from veilrec.data import synthetic
+    >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
+    >>> model = GCN(epochs=3, embedding_size=8).fit(data, progress=False)
+    >>> len(model.recommend(["u1"], k=5))
+    5
+    """
+
+    word: ClassVar[str] = "gcn"
+    summary: ClassVar[str] = "attention over neighbours, users known by their profiles"
+    reads: ClassVar[tuple[str, ...]] = ("interactions", "attributes")
+
+    def _features(self, job: Job) -> Array:
+        return self._statistics(job.train).beside(self._profiles(job.train)).dense()
+
+    def _fit(self, job: Job) -> None:
+        self._train(job, job.train, self._features(job), plain(bpr_loss))

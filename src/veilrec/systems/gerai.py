@@ -1,0 +1,284 @@
+"""GERAI: a graph recommender against attribute inference (Zhang et al., WWW 2021), certified and published.
+
+``GERAI`` keeps the attributes: each is reported once, by unary encoding, and nothing else ever reads them.
+``GERAIPaper`` does what the paper says: a profile report of 20-LDP (algorithms 1 and 2) and noise on the
+coefficients of the pairwise loss (algorithm 3), with the ablations NL (true profiles) and NF (no such noise).
+``gerai_users.py`` has the twin that protects whole users.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from veilrec.core import DataError, check_choice, check_positive
+from veilrec.data import Dataset, Profiles
+from veilrec.privacy import Claim, Event, Noise, UnboundedEvent
+from veilrec.privacy.mechanisms import MixedPerturber, PaperFunctional, UnaryEncoding
+from veilrec.systems.attention import AttentionRecommender, bpr_loss, plain, taylor_loss
+from veilrec.training import Array, Job, Recommender, release_once
+
+REPORTS = "profile reports"
+STATISTICS = "rating statistics of the profiles"
+TRAINING = "training on interactions"
+LOSS = "noise on the loss"
+STOPPING = "early stopping on validation data"
+
+
+def unary_reports(about: Profiles, epsilon: float, noise: Noise) -> Array:
+    """One report per user and attribute, [users, categories of all attributes].
+
+    A user whose value is unknown reports a random one, which reveals no more than a known one.
+
+    >>> codes = np.array([[0], [1], [-1]])
+    >>> about = Profiles(np.zeros((3, 0)), codes, (), ("gender",), (("F", "M"),))
+    >>> noise = Noise.research(1)
+    >>> unary_reports(about, 1.0, noise).shape, [event.label for event in noise.events]
+    ((3, 2), ['profile reports: gender'])
+    """
+    columns = []
+    for column, (name, size) in enumerate(zip(about.category_names, about.sizes)):
+        codes = about.codes[:, column]
+        known = np.where(codes < 0, noise.below(size, codes.shape), codes)
+        mechanism = UnaryEncoding(epsilon, size)
+        bits = mechanism.perturb(known, noise, f"{REPORTS}: {name}")
+        columns.append((bits - mechanism.false) / (mechanism.truth - mechanism.false))
+    return np.concatenate(columns, axis=1).astype(np.float32)
+
+
+@dataclass(eq=False)
+class GERAI(AttentionRecommender):
+    """The certified twin for attributes (GERAI-C/A): each attribute is ``epsilon``-DP against anybody.
+
+    Every user reports each sensitive attribute once by unary encoding with ``epsilon``; the recommender is
+    trained on the reports, on rating statistics scaled by public ranges, and on the interactions. Whatever
+    comes out, for as long as one likes, is post-processing of the reports. What the interactions themselves
+    betray of a user's attributes is not hidden by this, nor by anything that hides attributes only.
+
+    >>> from veilrec.data import synthetic
+    >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
+    >>> model = GERAI(epsilon=1.0, epochs=2, embedding_size=8).fit(data, progress=False)
+    >>> [(claim.secret, claim.epsilon) for claim in model.guarantee.claims][:2]
+    [('all attributes of a user', 3.0), ('gender of a user', 1.0)]
+    """
+
+    word: ClassVar[str] = "gerai"
+    summary: ClassVar[str] = "attention GCN that never sees an attribute, only reports of them"
+    protects: ClassVar[str] = "attributes, from everybody"
+    scaling: ClassVar[Literal["public", "observed"]] = "public"
+    uncovered: ClassVar[tuple[str, ...]] = (STATISTICS, TRAINING, STOPPING)
+    not_covered: ClassVar[tuple[str, ...]] = (
+        "the interactions: model and lists depend on them without noise",
+        "what a history or a list betrays of an attribute",
+        "metrics on test data",
+    )
+
+    epsilon: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("epsilon", self.epsilon)
+
+    @classmethod
+    def paper(cls, **settings: object) -> GERAIPaper:
+        """The system as published.
+
+        >>> GERAI.paper().word
+        'gerai-paper'
+        """
+        return GERAIPaper(**settings)  # type: ignore[arg-type]
+
+    @classmethod
+    def variants(cls) -> dict[str, type[Recommender]]:
+        """The certified twins by what they protect.
+
+        >>> sorted(GERAI.variants())
+        ['attributes', 'users']
+        """
+        from veilrec.systems.gerai_users import GERAIUsers
+
+        return {"attributes": GERAI, "users": GERAIUsers}
+
+    def _claims(self, public: Dataset) -> tuple[Claim, ...]:
+        return attribute_claims(self._profiles(public), self.epsilon)
+
+    def _features(self, job: Job) -> Array:
+        assert job.guard is not None
+        about = self._profiles(job.guard.take("attributes", REPORTS))
+        reports = release_once(
+            job, REPORTS, lambda: unary_reports(about, self.epsilon, job.noise.child(REPORTS))
+        )
+        job.guard.close("attributes")
+        numbers = self._statistics(job.guard.take("interactions", STATISTICS)).numbers
+        return np.concatenate([numbers.astype(np.float32), reports], axis=1)
+
+    def _fit(self, job: Job) -> None:
+        features = self._features(job)
+        assert job.guard is not None
+        self._train(job, job.guard.take("interactions", TRAINING), features, plain(bpr_loss))
+
+
+@dataclass(eq=False)
+class GERAIPaper(AttentionRecommender):
+    """GERAI as published: ``profile_epsilon`` for the profile, ``loss_epsilon`` for the loss.
+
+    ``ablation``: "NL" trains on true profiles, "NF" without noise on the loss. ``loss_noise``: "step" draws
+    it afresh for every batch, as the text has it, "once" before training, as algorithm 3 has it; then the
+    quadratic part is indefinite and h may run away. The noise moves h only: every other parameter is trained
+    with exact gradients, so no finite epsilon holds for the interactions, and the statement says so.
+
+    >>> from veilrec.data import synthetic
+    >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
+    >>> model = GERAIPaper(epochs=2, embedding_size=8).fit(data, progress=False)
+    >>> [(claim.secret, round(claim.epsilon, 2)) for claim in model.guarantee.claims][:3]
+    [('the whole profile of a user', 20.0), ('all attributes of a user', 7.5), ('gender of a user', 2.5)]
+    """
+
+    word: ClassVar[str] = "gerai-paper"
+    summary: ClassVar[str] = "attention GCN with perturbed profiles and a noisy loss, as published"
+    protects: ClassVar[str] = "attributes weakly; interactions not"
+    uncovered: ClassVar[tuple[str, ...]] = (TRAINING, STOPPING)
+    not_covered: ClassVar[tuple[str, ...]] = (
+        "the extremes by which profiles are scaled, read off the data",
+        "metrics on test data",
+    )
+    paper_claim: ClassVar[str] = "20-LDP for the profile, 0.4-DP for training"
+
+    profile_epsilon: float = 20.0
+    loss_epsilon: float = 0.4
+    ablation: Literal["", "NL", "NF"] = ""
+    loss_noise: Literal["step", "once"] = "step"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("profile_epsilon", self.profile_epsilon)
+        check_positive("loss_epsilon", self.loss_epsilon)
+        check_choice("ablation", self.ablation, ["", "NL", "NF"])
+        check_choice("loss_noise", self.loss_noise, ["step", "once"])
+
+    def _claims(self, public: Dataset) -> tuple[Claim, ...]:
+        secret = ("everything computed from the reports",)
+        claims: list[Claim] = []
+        if self.ablation != "NL":
+            mixed = self._perturber(public)
+            whole = mixed.event.named(REPORTS)
+            claims.append(
+                Claim("the whole profile of a user", "attribute", "replace", "OXSF", secret, (whole,))
+            )
+            names = self._profiles(public).category_names
+            sets = {"all attributes of a user": names} | {f"{name} of a user": (name,) for name in names}
+            claims += [
+                Claim(words, "attribute", "replace", "OXSF", secret, (mixed.event_of(*some),), restates=True)
+                for words, some in sets.items()
+                if some
+            ]
+        reason = "interactions enter the gradients of all parameters but h without noise"
+        events: list[Event] = [UnboundedEvent(reason=reason, neighbours="replace")]
+        if self.ablation == "NL":
+            events.append(UnboundedEvent(reason="profiles are read as they are", neighbours="replace"))
+        released = ("model", "lists")
+        claims.append(Claim("one interaction", "interaction", "replace", "OX", released, tuple(events)))
+        return tuple(claims)
+
+    def _perturber(self, public: Dataset) -> MixedPerturber:
+        about = self._profiles(public)
+        names = self._statistics(public).number_names
+        return MixedPerturber(
+            len(names) + len(about.number_names),
+            about.sizes,
+            self.profile_epsilon,
+            names=(*names, *about.number_names, *about.category_names),
+        )
+
+    def _features(self, job: Job) -> Array:
+        assert job.guard is not None
+        if self.ablation == "NL":
+            known = job.guard.take("attributes", TRAINING)
+            numbers = self._statistics(job.guard.take("interactions", TRAINING))
+            return numbers.beside(self._profiles(known)).dense()
+        about = self._profiles(job.guard.take("attributes", REPORTS))
+        numbers = self._statistics(job.guard.take("interactions", REPORTS))
+        mixed = self._perturber(job.train)
+
+        def draw() -> Array:
+            noise = job.noise.child(REPORTS)
+            codes = np.where(about.codes < 0, 0, about.codes)
+            for column, size in enumerate(about.sizes):  # an unknown value reports a random one
+                blank = about.codes[:, column] < 0
+                codes[blank, column] = noise.below(size, (int(blank.sum()),))
+            values = np.concatenate([numbers.numbers, about.numbers], axis=1)
+            reports = mixed.perturb(values, codes, noise, REPORTS)
+            if about.category_names:
+                noise.slices.append(mixed.event_of(*about.category_names))
+            return reports.astype(np.float32)
+
+        reports = release_once(job, REPORTS, draw)
+        job.guard.close("attributes")
+        return reports
+
+    def _fit(self, job: Job) -> None:
+        features = self._features(job)
+        assert job.guard is not None
+        data = job.guard.take("interactions", TRAINING)
+        if self.ablation == "NF":
+            self._train(job, data, features, plain(taylor_loss))
+            return
+        functional = PaperFunctional(
+            self.loss_epsilon,
+            self.embedding_size,
+            len(data),
+            min(self.batch_size, len(data)),
+            self.loss_noise,
+        )
+        d, passes = self.embedding_size, 0
+
+        def draw(number: int, *names: str | int) -> Array:
+            zeros, noise = (np.zeros(d), np.zeros((d, d))), job.noise.child("loss", *names)
+            linear, quadratic = functional.perturb(*zeros, noise, LOSS, same_pass=number > 0)
+            return np.concatenate([linear[None], quadratic]).astype(np.float32)  # [1 + d, d]
+
+        once = release_once(job, LOSS, lambda: draw(0)) if self.loss_noise == "once" else None
+
+        def noisy(h: Tensor, difference: Tensor, epoch: int, number: int) -> Tensor:
+            """Equation 17: every coefficient of the polynomial in h gets its noise."""
+            nonlocal passes
+            if once is None and epoch > passes:  # passes of a fit that was stopped and goes on
+                job.noise.record(functional.event.named(LOSS).times(epoch - passes))
+                passes = epoch
+            drawn = torch.from_numpy(draw(number, epoch, number) if once is None else once)
+            passes = epoch + 1
+            return taylor_loss(h, difference) + drawn[0] @ h + h @ drawn[1:] @ h
+
+        self._train(job, data, features, noisy)
+
+    def _claims_after(self, noise: Noise) -> tuple[Claim, ...]:
+        """What the noise on the loss is worth: for h alone, if all other parameters were fixed."""
+        drawn = tuple(event for event in noise.events if event.label == LOSS)
+        words = "one pair of items, for h alone and with all other parameters fixed"
+        return (Claim(words, "interaction", "replace", "O", ("h",), drawn),) if drawn else ()
+
+
+def attribute_claims(about: Profiles, epsilon: float) -> tuple[Claim, ...]:
+    """All attributes together, and each of them.
+
+    >>> about = Profiles(np.zeros((3, 0)), np.zeros((3, 1), int), (), ("gender",), (("F", "M"),))
+    >>> [claim.epsilon for claim in attribute_claims(about, 0.5)]
+    [0.5, 0.5]
+    """
+    if not about.category_names:
+        raise DataError("the data must have a categorical attribute to protect, and has none. Give users=.")
+    seen = ("the reports, and everything computed from them: model, scores, lists",)
+    events = {
+        name: UnaryEncoding(epsilon, size).event.named(f"{REPORTS}: {name}")
+        for name, size in zip(about.category_names, about.sizes)
+    }
+    whole = Claim("all attributes of a user", "attribute", "replace", "OXSF", seen, tuple(events.values()))
+    each = [
+        Claim(f"{name} of a user", "attribute", "replace", "OXSF", seen, (event,), restates=True)
+        for name, event in events.items()
+    ]
+    return (whole, *each)

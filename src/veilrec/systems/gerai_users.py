@@ -1,0 +1,301 @@
+"""GERAI-C/B: whole users are protected, by user-level private training of the same network, one-sided.
+
+The convolution over items' raters is dropped, z*_v = relu(W MLP(z_v) + b), so that a user's loss depends on
+the user's own data and the shared parameters alone. Each step samples users by own coins, takes the mean
+exact pairwise loss over some of a user's own pairs, clips its gradient over all parameters jointly, adds
+noise to the sum and divides by a fixed number (``training/private.py``). A user's vector is computed from the
+released parameters and the user's own history, and shown to that user only: joint differential privacy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from veilrec.core import check_count, check_positive, stream
+from veilrec.data import Dataset
+from veilrec.privacy import Claim, GaussianEvent, default_delta, gaussian_multiplier
+from veilrec.privacy.events import check_budget, check_sampling_rate
+from veilrec.systems.attention import user_profiles
+from veilrec.systems.gerai import REPORTS, STOPPING, attribute_claims, unary_reports
+from veilrec.systems.vectors import unit_rows
+from veilrec.training import (
+    Array,
+    Job,
+    NegativeSampler,
+    PrivateTraining,
+    Recommender,
+    optimiser_state,
+    release_once,
+    run_epochs,
+    torch_stream,
+    validation_score,
+)
+
+GRADIENTS = "gradients"
+
+
+class UserTower(nn.Module):
+    """One user's loss from the user's own rows: profile, history, liked and other items.
+
+    >>> net = UserTower(features=3, items=5, embedding_size=4, generator=torch.Generator())
+    >>> ids, on = torch.tensor([[0, 1]]), torch.ones(1, 2)
+    >>> net(torch.ones(1, 3), ids, on, ids, ids + 2, on).shape
+    torch.Size([1])
+    """
+
+    def __init__(self, features: int, items: int, embedding_size: int, generator: torch.Generator) -> None:
+        super().__init__()
+        d = embedding_size
+        self.profile = nn.Linear(features, d, bias=False)
+        self.items = nn.Embedding(items, d)
+        self.message = nn.Sequential(nn.Linear(d, d), nn.ReLU(), nn.Linear(d, d))
+        self.attend_message, self.attend_own = nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        self.attend_out = nn.Linear(d, 1, bias=False)
+        self.out = nn.Linear(d, d)
+        self.pair_user, self.pair_item = nn.Linear(d, d, bias=False), nn.Linear(d, d)
+        self.h = nn.Linear(d, 1, bias=False)
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                nn.init.xavier_uniform_(parameter, generator=generator)
+            else:
+                parameter.data.zero_()
+        self.pair_item.bias.data.fill_(0.5)
+
+    def user_side(self, profile: Tensor, history: Tensor, on: Tensor) -> Tensor:
+        """Left half of q, [users, d]; ``on`` [users, most] marks what of ``history`` counts."""
+        own = self.profile(profile).unsqueeze(1)  # [users, 1, d]
+        nodes = torch.cat([own, self.items(history)], dim=1)  # itself and its items
+        message = self.message(nodes)
+        logit = self.attend_out(F.relu(self.attend_message(message) + self.attend_own(own))).squeeze(2)
+        there = torch.cat([torch.ones_like(on[:, :1]), on], dim=1)
+        weight = torch.softmax(logit.masked_fill(there == 0, -1e9), dim=1)
+        mixed = (weight.unsqueeze(2) * message).sum(1)
+        return torch.as_tensor(self.pair_user(F.relu(self.out(mixed))))
+
+    def item_side(self, items: Tensor) -> Tensor:
+        """Right half of q of these items, [..., d]."""
+        return torch.as_tensor(self.pair_item(F.relu(self.out(self.message(self.items(items))))))
+
+    def forward(
+        self, profile: Tensor, history: Tensor, on: Tensor, liked: Tensor, other: Tensor, counts: Tensor
+    ) -> Tensor:
+        """The mean pairwise loss of each user, [users]."""
+        left = self.user_side(profile, history, on).unsqueeze(1)
+        one, two = (torch.clamp(left + self.item_side(at), 0.0, 1.0) for at in (liked, other))
+        gap = self.h(one - two).squeeze(2)
+        return (F.softplus(-gap) * counts).sum(1) / counts.sum(1).clamp(min=1)
+
+
+@dataclass(eq=False)
+class GERAIUsers(Recommender):
+    """The certified twin for users (GERAI-C/B): ``epsilon`` at ``delta`` for everything of a user.
+
+    The attributes are reported once by unary encoding with ``attribute_epsilon`` each, against anybody; the
+    interactions are protected against those who see the model and other people's lists. ``most_items``: how
+    much of a history, and how many pairs, count in a step. All steps are run: the budget is spent anyway.
+
+    >>> from veilrec.data import synthetic
+    >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
+    >>> model = GERAIUsers(epochs=2, embedding_size=4).fit(data, progress=False)
+    >>> round(model.guarantee.claims[0].epsilon, 2), model.guarantee.claims[0].adversaries
+    (8.0, 'OF')
+    """
+
+    word: ClassVar[str] = "gerai-users"
+    summary: ClassVar[str] = "one-sided attention GCN, private training at user level"
+    protects: ClassVar[str] = "users, from outsiders and each other; attributes, from everybody"
+    uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
+    not_covered: ClassVar[tuple[str, ...]] = (
+        "a user's own list, which is computed from the user's own history: show it to that user only",
+        "metrics on test data",
+    )
+
+    epsilon: float = 8.0
+    delta: float | None = None
+    attribute_epsilon: float = 1.0
+    embedding_size: int = 16
+    epochs: int = 30
+    sampling_rate: float = 0.1
+    clip_norm: float = 0.5
+    most_items: int = 64
+    learning_rate: float = 0.01
+    age_edges: tuple[float, ...] = (35.0, 46.0)
+    patience: int = 1_000_000
+    validate_every: int = 5
+
+    _network: UserTower | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.age_edges = tuple(float(edge) for edge in self.age_edges)
+        check_budget(self.epsilon, 0.0 if self.delta is None else self.delta)
+        for name in ("attribute_epsilon", "clip_norm", "learning_rate"):
+            check_positive(name, getattr(self, name))
+        check_sampling_rate(self.sampling_rate)
+        for name in ("embedding_size", "epochs", "most_items", "patience", "validate_every"):
+            check_count(name, getattr(self, name))
+
+    # -- the budget -----------------------------------------------------------------------------------
+
+    def _delta(self, users: int) -> float:
+        return default_delta(users) if self.delta is None else self.delta
+
+    @property
+    def _steps(self) -> int:
+        return self.epochs * self._steps_per_epoch
+
+    @property
+    def _steps_per_epoch(self) -> int:
+        return max(1, round(1 / self.sampling_rate))
+
+    def _event(self, users: int) -> GaussianEvent:
+        z = gaussian_multiplier(
+            self.epsilon, self._delta(users), count=self._steps, sampling_rate=self.sampling_rate
+        )
+        return GaussianEvent(
+            noise_multiplier=z, sampling_rate=self.sampling_rate, count=self._steps, label=GRADIENTS
+        )
+
+    def _claims(self, public: Dataset) -> tuple[Claim, ...]:
+        released = ("all parameters of the network, with them the item vectors",)
+        event = self._event(public.n_users)
+        delta = self._delta(public.n_users)
+        training = Claim("everything of a user", "user", "add-remove", "OF", released, (event,), delta)
+        about = user_profiles(public, self.age_edges)
+        return (training, *(attribute_claims(about, self.attribute_epsilon) if about.category_names else ()))
+
+    # -- fitting --------------------------------------------------------------------------------------
+
+    def _fit(self, job: Job) -> None:
+        assert job.guard is not None
+        reports = np.ones((job.train.n_users, 1), np.float32)  # a constant, for data without attributes
+        if user_profiles(job.train, self.age_edges).category_names:
+            about = user_profiles(job.guard.take("attributes", REPORTS), self.age_edges)
+            drawn = release_once(
+                job, REPORTS, lambda: unary_reports(about, self.attribute_epsilon, job.noise.child(REPORTS))
+            )
+            reports = np.concatenate([reports, drawn], axis=1)
+        job.guard.close("attributes")
+        data = job.guard.take("interactions", GRADIENTS)
+        history = data.matrix()
+        network = UserTower(
+            reports.shape[1], data.n_items, self.embedding_size, torch_stream(job.seed, self.word, "init")
+        )
+        event = self._event(data.n_users)
+        training = PrivateTraining(
+            network,
+            job.noise.child(GRADIENTS),
+            users=data.n_users,
+            sampling_rate=self.sampling_rate,
+            noise_multiplier=event.noise_multiplier,
+            clip_norm=self.clip_norm,
+            steps=self._steps,
+            label=GRADIENTS,
+        )
+        parameters = dict(network.named_parameters())
+        optimiser = torch.optim.Adam(list(parameters.values()), lr=self.learning_rate)
+        sampler = NegativeSampler(history)
+        given = torch.from_numpy(reports)
+
+        def step(epoch: int) -> float:
+            training.resume_at(epoch * self._steps_per_epoch)
+            for turn in range(self._steps_per_epoch):
+                random = stream(job.seed, self.word, "pairs", epoch, turn)
+                training.step(partial(self._batch, history, given, sampler, random))
+                optimiser.step()
+            return 0.0  # the loss itself would be a release
+
+        def publish() -> None:
+            self._keep(network, reports)
+
+        def validate(valid: Dataset) -> float:
+            publish()
+            return validation_score(self._score, data, valid)
+
+        state = {**parameters, **optimiser_state(optimiser, parameters)}
+        run_epochs(job, self, state=state, step=step, validate=validate, keep=tuple(parameters))
+        publish()
+
+    def _batch(
+        self,
+        history: sp.csr_matrix,
+        reports: Tensor,
+        sampler: NegativeSampler,
+        random: np.random.Generator,
+        users: Array,
+    ) -> tuple[Tensor, ...]:
+        """At most ``most_items`` of each user's items, drawn anew; the same serve as pairs."""
+        items, on = drawn_rows(history[users], self.most_items, random)
+        other = sampler.draw(np.repeat(users[:, None], items.shape[1], axis=1), random)
+        tensors = (torch.from_numpy(a) for a in (items, on, items, other, on))
+        return (reports[torch.from_numpy(users)], *tensors)
+
+    def _keep(self, network: UserTower, reports: Array) -> None:
+        self._network = None
+        self.shared |= {f"net.{name}": p.detach().numpy().copy() for name, p in network.named_parameters()}
+        self.private["reports"] = reports
+
+    # -- serving --------------------------------------------------------------------------------------
+
+    def _served(self) -> UserTower:
+        if self._network is None:
+            width = self.shared["net.profile.weight"].shape[1]
+            self._network = UserTower(width, len(self.items), self.embedding_size, torch.Generator())
+            kept = {name: torch.from_numpy(a) for name, a in self.shared.items() if name.startswith("net.")}
+            self._network.load_state_dict({name.removeprefix("net."): a for name, a in kept.items()})
+        return self._network
+
+    def _score(self, users: Array) -> Array:
+        return self._compare(self.history[users], self.private["reports"][users])
+
+    def _score_histories(self, histories: sp.csr_matrix) -> Array:
+        width = self.shared["net.profile.weight"].shape[1]
+        reports = np.zeros((histories.shape[0], width), np.float32)
+        reports[:, 0] = 1
+        return self._compare(histories, reports)
+
+    def _compare(self, histories: sp.csr_matrix, reports: Array) -> Array:
+        """On the owner's device: own history, released parameters; the last items if there are too many."""
+        network = self._served()
+        items, on = drawn_rows(histories, self.most_items, None)
+        with torch.no_grad():
+            given = (torch.from_numpy(a) for a in (reports, items, on))
+            left = network.user_side(*given)
+            right = network.item_side(torch.arange(len(self.items)))
+            out = torch.empty(len(left), len(right))
+            for row, own in enumerate(left):
+                out[row] = network.h(torch.clamp(own + right, 0.0, 1.0)).squeeze(1)
+        return out.numpy()
+
+    def _item_similarity(self, items: Array) -> Array:
+        with torch.no_grad():
+            unit = unit_rows(self._served().item_side(torch.arange(len(self.items))).numpy())
+        return np.asarray(unit[items] @ unit.T, dtype=np.float32)
+
+
+def drawn_rows(rows: sp.csr_matrix, most: int, random: np.random.Generator | None) -> tuple[Array, Array]:
+    """At most ``most`` items of each row, at random or the first ones, [rows, most], and a mask.
+
+    >>> ids, on = drawn_rows(sp.csr_matrix([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]]), 2, None)
+    >>> ids.tolist(), on.tolist()
+    ([[0, 2], [0, 0]], [[1.0, 1.0], [0.0, 0.0]])
+    """
+    counts = np.diff(rows.indptr)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    key = np.zeros(len(owner)) if random is None else random.random(len(owner))
+    order = np.lexsort((key, owner))
+    place = np.arange(len(owner)) - np.repeat(rows.indptr[:-1], counts)
+    width = max(1, min(most, int(counts.max(initial=0))))
+    kept = place < width
+    items = np.zeros((len(counts), width), np.int64)
+    on = np.zeros((len(counts), width), np.float32)
+    items[owner[kept], place[kept]] = rows.indices[order][kept]
+    on[owner[kept], place[kept]] = 1
+    return items, on
