@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from veilrec.studio.commands import audit, budget, data, search, work
+from veilrec.studio.commands import attack, audit, budget, data, search, work
 from veilrec.studio.commands.base import Group, examples
 
 _LOOK: dict[str, Any] = {
@@ -90,6 +90,14 @@ app.command(
         "veilrec report runs/ease runs/bpr -o two.html",
     )
 )(work.report)
+
+app.command(
+    epilog=examples(
+        "veilrec attack runs/ease --target gender --input list,both",
+        "veilrec attack runs/ease --attackers network,tree --bins age=35,46 -k 5,10 --json",
+        "veilrec attack theirs.veil --data ml-100k --out attack.json",
+    )
+)(attack.attack)
 
 data_app.command("list", epilog=examples("veilrec data list", "veilrec data list --data-dir sets"))(
     data.list_sets

@@ -36,6 +36,7 @@ _MEMBERS = (
     "model.safetensors",
     "privacy.json",
     "log.jsonl",
+    "attack.json",
     "private",
     "checkpoints",
     _STAGING,
