@@ -1,7 +1,7 @@
 """Mechanisms, events, the accountant and the statement. The statement comes first: no model is without."""
 
 from veilrec.privacy.accountant import delta_of, epsilon_of
-from veilrec.privacy.calibration import gaussian_multiplier, smallest_noise
+from veilrec.privacy.calibration import default_delta, gaussian_multiplier, smallest_noise
 from veilrec.privacy.clipping import clip_parts, clip_rows, clip_users, clip_values, joint_norm
 from veilrec.privacy.events import (
     Event,
@@ -42,6 +42,7 @@ __all__ = [
     "clip_rows",
     "clip_users",
     "clip_values",
+    "default_delta",
     "delta_of",
     "epsilon_of",
     "gaussian_multiplier",

@@ -8,12 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from veilrec.core import check
+from veilrec.core import check, check_count
 from veilrec.privacy.accountant import epsilon_of
 from veilrec.privacy.events import Event, GaussianEvent, Neighbours, check_budget
 from veilrec.privacy.gaussian_profile import gaussian_mu
 
 TOLERANCE = 1e-5
+
+
+def default_delta(n_users: int) -> float:
+    """The delta of user-level systems unless told otherwise: 1e-5, or N^-1.1 where there are many users.
+
+    With a delta near 1/N a mechanism may publish a whole user at random and still keep its budget.
+
+    >>> default_delta(6040), default_delta(1_000_000) < 1e-6
+    (1e-05, True)
+    """
+    check_count("n_users", n_users)
+    return min(1e-5, math.pow(n_users, -1.1))
 
 
 def gaussian_multiplier(

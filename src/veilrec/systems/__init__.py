@@ -4,6 +4,7 @@ from pathlib import Path
 
 from veilrec.systems.blurme import BlurMe
 from veilrec.systems.bpr import BPR
+from veilrec.systems.dp_gram import DPGram
 from veilrec.systems.dpae import DPAE
 from veilrec.systems.dpmf import DPMF
 from veilrec.systems.dpne import DPNE
@@ -33,6 +34,7 @@ SYSTEMS: dict[str, type[Recommender]] = {
         LightGCN,
         DPMF,
         BlurMe,
+        DPGram,
         DPAE,
         DPNE,
     )
@@ -56,6 +58,7 @@ __all__ = [
     "BPR",
     "BlurMe",
     "DPAE",
+    "DPGram",
     "DPMF",
     "DPNE",
     "EASE",
