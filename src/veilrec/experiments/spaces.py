@@ -83,6 +83,7 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
         "embedding_size": Choice((16, 32, 64, 128)),
         "learning_rate": Range(5e-3, 0.3, log=True),
         "regularization": Range(1e-4, 0.1, log=True),
+    },
     "dp-gram": {
         "filter": Choice(("pca", "ease")),
         "rank": Range(8, 256, log=True),
