@@ -318,6 +318,10 @@ def test_the_record_is_json_and_the_table_has_every_row(world) -> None:
     text = str(found)
     assert text.count("popular both @5") == 6
     assert "leak, AUC" in text
+    with pytest.raises(ValueError, match="with k if there are several"):
+        found.leak("gender", "bayes", "both")
+    with pytest.raises(ValueError, match="sees must be an input with a list, got 'history'"):
+        found.leak("gender", "bayes", "history")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ variance. The class with the highest score is guessed.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -241,17 +241,20 @@ def guess(attacker: str, task: Task) -> Scores:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread(attackers: Iterable[str]) -> Iterator[None]:
     """Small problems are fastest on one core, and sums then have one order.
 
-    >>> with one_thread():
+    >>> with one_thread(["tree"]):
     ...     pass
     """
     import torch
 
-    control = require("threadpoolctl", extra="attacks", purpose="the attribute attack")
     before = torch.get_num_threads()
-    with control.threadpool_limits(1):
+    limits: AbstractContextManager[Any] = nullcontext()
+    if set(attackers) - {"network"}:
+        control = require("threadpoolctl", extra="attacks", purpose="this attack")
+        limits = control.threadpool_limits(1)
+    with limits:
         torch.set_num_threads(1)
         try:
             yield

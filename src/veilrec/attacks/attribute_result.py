@@ -118,7 +118,11 @@ class AttributeAttack:
         ``sees`` is by default the first input that was tried. The interval is over repeats; with one repeat
         it is the one over users, of micro F1 only.
         """
-        row = self._difference(self.outcome(target, attacker, sees or self.settings["inputs"][0], k))
+        sees = sees or self.settings["inputs"][0]
+        check(
+            sees not in _BASE, "sees", "an input with a list", sees, "The history is what it is compared to."
+        )
+        row = self._difference(self.outcome(target, attacker, sees, k))
         found = row.interval(metric)
         if found is None:
             remedy = "Give repeats=2 or more."
@@ -164,9 +168,9 @@ class AttributeAttack:
         over = f"{repeats} splits of the users (corrected for their overlap)" if repeats > 1 else "users"
         lines += [
             "",
-            f"± is half of the 95 % interval over {over}. Leak: the difference to the same",
-            "attacker who sees the history alone, on the same splits. A popular list is everybody's, less",
-            "what was seen: what it adds is nothing that the model knew.",
+            f"± is half of the 95 % interval over {over}.",
+            "Leak: the difference to the same attacker who sees the history alone, on the same splits.",
+            "A popular list is everybody's, less what was seen: what it adds is nothing that the model knew.",
         ]
         lines += [f"passed over: {why}" for why in self.passed_over.values()]
         return "\n".join(lines)
