@@ -341,10 +341,12 @@ def test_wrong_arguments_in_one_sentence(world, settings, sentence) -> None:
         vr.attack(vr.Popularity().fit(world), world, **settings)
 
 
-def test_without_scikit_learn_a_sentence(world, monkeypatch) -> None:
+def test_without_scikit_learn_a_network_or_a_sentence(world, monkeypatch) -> None:
     def absent(module, *, extra, purpose):
         raise MissingExtra(f"{purpose} needs {module}: veilrec[{extra}]")
 
     monkeypatch.setattr(models, "require", absent)
     with pytest.raises(MissingExtra, match=r"veilrec\[attacks\]"):
         attribute_attack(vr.Popularity().fit(world), world, "gender", attackers="tree")
+    found = attribute_attack(vr.Popularity().fit(world), world, "gender", attackers="network", repeats=1)
+    assert found.outcome("gender", "network", "both").k == 10

@@ -90,7 +90,7 @@ def attribute_attack(
     seen = _evidence(model, histories, kinds, lengths)
     outcomes: list[Outcome] = []
     with (
-        one_thread(),
+        one_thread(chosen),
         bar("attacking", len(targets) * repeats * len(chosen) * len(seen), show=progress) as tick,
     ):
         for one in targets:
