@@ -55,6 +55,12 @@ _GRAPH: Mapping[str, Range | Choice] = {
     "norm_power": Range(0.0, 1.0),
 }
 
+_ATTENTION: Mapping[str, Range | Choice] = {
+    "embedding_size": Choice((20, 40, 60, 80, 100)),
+    "learning_rate": Range(1e-3, 2e-2, log=True),
+    "weight_decay": Range(1e-5, 1e-2, log=True),
+}
+
 SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
     "item-knn": {"neighbours": Range(10, 500, log=True), "shrinkage": Range(0.1, 1000.0, log=True)},
     "ease": {"regularization": Range(1.0, 5000.0, log=True)},
@@ -78,6 +84,15 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
     },
     "ngcf": {**_GRAPH, "dropout": Range(0.0, 0.5)},
     "lightgcn": _GRAPH,
+    "gcn": _ATTENTION,
+    "gerai": _ATTENTION,
+    "gerai-paper": _ATTENTION,
+    "gerai-users": {
+        "embedding_size": Choice((8, 16, 32)),
+        "learning_rate": Range(2e-3, 5e-2, log=True),
+        "clip_norm": Range(0.05, 2.0, log=True),
+        "epochs": Range(5, 60),
+    },
     "dpmf": {"embedding_size": Choice((8, 16, 32, 64)), "regularization": Range(1.0, 1000.0, log=True)},
     "blurme": {
         "embedding_size": Choice((16, 32, 64, 128)),

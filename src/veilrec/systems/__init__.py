@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from veilrec.systems.attention import GCN
 from veilrec.systems.blurme import BlurMe
 from veilrec.systems.bpr import BPR
 from veilrec.systems.dp_gram import DPGram
@@ -9,6 +10,8 @@ from veilrec.systems.dpae import DPAE
 from veilrec.systems.dpmf import DPMF
 from veilrec.systems.dpne import DPNE
 from veilrec.systems.ease import EASE
+from veilrec.systems.gerai import GERAI, GERAIPaper
+from veilrec.systems.gerai_users import GERAIUsers
 from veilrec.systems.gf_cf import GFCF
 from veilrec.systems.ials import IALS
 from veilrec.systems.item_knn import ItemKNN
@@ -32,6 +35,10 @@ SYSTEMS: dict[str, type[Recommender]] = {
         NeuMF,
         NGCF,
         LightGCN,
+        GCN,
+        GERAI,
+        GERAIPaper,
+        GERAIUsers,
         DPMF,
         BlurMe,
         DPGram,
@@ -62,6 +69,10 @@ __all__ = [
     "DPMF",
     "DPNE",
     "EASE",
+    "GCN",
+    "GERAI",
+    "GERAIPaper",
+    "GERAIUsers",
     "GFCF",
     "IALS",
     "ItemKNN",

@@ -19,7 +19,7 @@ from veilrec.core import DataError, check_choice, check_positive
 from veilrec.data import Dataset, Profiles
 from veilrec.privacy import Claim, Event, Noise, UnboundedEvent
 from veilrec.privacy.mechanisms import MixedPerturber, PaperFunctional, UnaryEncoding
-from veilrec.systems.attention import AttentionRecommender, bpr_loss, plain, taylor_loss
+from veilrec.systems.attention import PAPER_BATCH, AttentionRecommender, bpr_loss, plain, taylor_loss
 from veilrec.training import Array, Job, Recommender, release_once
 
 REPORTS = "profile reports"
@@ -128,8 +128,9 @@ class GERAIPaper(AttentionRecommender):
 
     ``ablation``: "NL" trains on true profiles, "NF" without noise on the loss. ``loss_noise``: "step" draws
     it afresh for every batch, as the text has it, "once" before training, as algorithm 3 has it; then the
-    quadratic part is indefinite and h may run away. The noise moves h only: every other parameter is trained
-    with exact gradients, so no finite epsilon holds for the interactions, and the statement says so.
+    quadratic part is indefinite and h may run away. A larger batch stands for several of the paper's 64, each
+    with its noise. The noise moves h only: every other parameter is trained with exact gradients, so no
+    finite epsilon holds for the interactions, and the statement says so.
 
     >>> from veilrec.data import synthetic
     >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
@@ -227,19 +228,20 @@ class GERAIPaper(AttentionRecommender):
         if self.ablation == "NF":
             self._train(job, data, features, plain(taylor_loss))
             return
+        small = min(PAPER_BATCH, self.batch_size, len(data))
         functional = PaperFunctional(
-            self.loss_epsilon,
-            self.embedding_size,
-            len(data),
-            min(self.batch_size, len(data)),
-            self.loss_noise,
+            self.loss_epsilon, self.embedding_size, len(data), small, self.loss_noise
         )
-        d, passes = self.embedding_size, 0
+        d, passes, draws = self.embedding_size, 0, max(1, round(self.batch_size / small))
 
         def draw(number: int, *names: str | int) -> Array:
-            zeros, noise = (np.zeros(d), np.zeros((d, d))), job.noise.child("loss", *names)
-            linear, quadratic = functional.perturb(*zeros, noise, LOSS, same_pass=number > 0)
-            return np.concatenate([linear[None], quadratic]).astype(np.float32)  # [1 + d, d]
+            """The mean noise of the batches of 64 that a larger batch stands for, [1 + d, d]."""
+            noise, total = job.noise.child("loss", *names), np.zeros((1 + d, d))
+            for turn in range(1 if self.loss_noise == "once" else draws):
+                known = number > 0 or turn > 0
+                found = functional.perturb(np.zeros(d), np.zeros((d, d)), noise, LOSS, same_pass=known)
+                total += np.concatenate([found[0][None], found[1]])
+            return (total / (1 if self.loss_noise == "once" else draws)).astype(np.float32)
 
         once = release_once(job, LOSS, lambda: draw(0)) if self.loss_noise == "once" else None
 
