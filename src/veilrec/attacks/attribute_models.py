@@ -1,8 +1,8 @@
 """Attribute inference, the attackers: eight classifiers with fixed settings, from evidence to class scores.
 
 Nothing is searched: an attacker has the same settings on all data. They were chosen once, on ML-100K,
-for speed as much as strength. ``weighted`` rows are item rows times log(users / holders), scaled to length one;
-``reduced`` rows are their first 64 singular directions, fitted on the labelled users, each with unit
+for speed as much as strength. ``weighted`` rows are item rows times log(users / holders), scaled to length
+one; ``reduced`` rows are their first 64 singular directions, fitted on the labelled users, each with unit
 variance. The class with the highest score is guessed.
 """
 
