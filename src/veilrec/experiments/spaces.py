@@ -105,6 +105,19 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
         "shrinkage": Range(0.3, 1.5),
         "exponent": Range(0.0, 1.0),
     },
+    "dp-spectral": {
+        "rank": Range(8, 128, log=True),
+        "iterations": Range(1, 6),
+        "clip": Range(0.05, 1.0, log=True),
+        "exponent": Range(0.0, 1.0),
+    },
+    "dp-als": {
+        "embedding_size": Choice((8, 16, 32)),
+        "rounds": Range(1, 6),
+        "alpha": Range(0.1, 20.0, log=True),
+        "regularization": Range(1e-3, 1.0, log=True),
+        "item_ridge": Range(0.01, 10.0, log=True),
+    },
     "dpae": {
         "embedding_size": Choice((4, 8, 16, 32)),
         "learning_rate": Range(3e-3, 0.1, log=True),

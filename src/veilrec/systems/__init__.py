@@ -5,7 +5,9 @@ from pathlib import Path
 from veilrec.systems.attention import GCN
 from veilrec.systems.blurme import BlurMe
 from veilrec.systems.bpr import BPR
+from veilrec.systems.dp_als import DPALS
 from veilrec.systems.dp_gram import DPGram
+from veilrec.systems.dp_spectral import DPSpectral
 from veilrec.systems.dpae import DPAE
 from veilrec.systems.dpmf import DPMF
 from veilrec.systems.dpne import DPNE
@@ -42,6 +44,8 @@ SYSTEMS: dict[str, type[Recommender]] = {
         DPMF,
         BlurMe,
         DPGram,
+        DPSpectral,
+        DPALS,
         DPAE,
         DPNE,
     )
@@ -65,9 +69,11 @@ __all__ = [
     "BPR",
     "BlurMe",
     "DPAE",
+    "DPALS",
     "DPGram",
     "DPMF",
     "DPNE",
+    "DPSpectral",
     "EASE",
     "GCN",
     "GERAI",
