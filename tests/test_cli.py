@@ -18,7 +18,7 @@ from veilrec.data import imported_dir
 from veilrec.systems import SYSTEMS
 
 SMALL = "synthetic:80,50,1600"
-COMMANDS = ["demo", "models", "fit", "recommend", "evaluate", "compare", "tune", "report"]
+COMMANDS = ["demo", "models", "fit", "recommend", "evaluate", "compare", "tune", "reproduce", "report"]
 GROUPS = {
     "audit": ("mechanism", "mutant"),
     "budget": ("set", "show", "history"),

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from veilrec.studio.commands import attack, audit, budget, data, search, work
+from veilrec.studio.commands import reproduce as reproductions
 from veilrec.studio.commands.base import Group, examples
 
 _LOOK: dict[str, Any] = {
@@ -98,6 +99,13 @@ app.command(
         "veilrec attack theirs.veil --data ml-100k --out attack.json",
     )
 )(attack.attack)
+
+app.command(
+    epilog=examples(
+        "veilrec reproduce gerai-table3 --seeds 1",
+        "veilrec reproduce gerai-table2 --rows 'BPR;GCN;GERAI' --out runs/gerai",
+    )
+)(reproductions.reproduce)
 
 data_app.command("list", epilog=examples("veilrec data list", "veilrec data list --data-dir sets"))(
     data.list_sets

@@ -2,6 +2,8 @@
 
 from veilrec.experiments.compare import Comparison, compare, run_plan
 from veilrec.experiments.config import load_config, load_plan, make_model
+from veilrec.experiments.gerai_tables import GERAI_TABLES, reproduce
+from veilrec.experiments.pages import plot_table, table_page, write_table
 from veilrec.experiments.plots import plot_comparison
 from veilrec.experiments.records import (
     command_line,
@@ -24,6 +26,7 @@ __all__ = [
     "Entry",
     "EvaluateSpec",
     "Experiment",
+    "GERAI_TABLES",
     "NULL_MODEL",
     "Plan",
     "Range",
@@ -45,8 +48,12 @@ __all__ = [
     "metric_parts",
     "open_run",
     "plot_comparison",
+    "plot_table",
     "read_record",
+    "reproduce",
     "run_plan",
+    "table_page",
     "tune",
     "write_record",
+    "write_table",
 ]

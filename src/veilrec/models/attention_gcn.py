@@ -147,7 +147,10 @@ class AttentionGCN(nn.Module):
                 parameter.data.uniform_(-1, 1, generator=generator).mul_((6 / (d + 1)) ** 0.5)
             else:
                 parameter.data.zero_()
-        if not normal_start:  # q must start inside of (0, 1), where it has a gradient
+        if not normal_start:
+            # items that start alike make users alike, and training waits long at the popularity of items
+            self.item_table.data.normal_(0, 1, generator=generator)
+            # q must start inside of (0, 1), where it has a gradient
             self.pair_item.bias.data.fill_(0.5)
 
     def forward(self, features: Tensor, around: Neighbourhoods) -> tuple[Tensor, Tensor]:

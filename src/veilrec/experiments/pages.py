@@ -1,0 +1,90 @@
+"""A reproduced table as a page: ours, the paper's figure and the difference in every place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from veilrec.core import atomic_path, require, write_text
+
+
+def table_page(record: Mapping[str, Any]) -> str:
+    """The record of a table in Markdown.
+
+    >>> row = {"label": "BPR", "figures": [{"mean": 0.5, "sd": 0.01, "paper": 0.4, "gap": 0.1}]}
+    >>> record = {"table": "t", "title": "T", "command": "c", "data": "d", "seeds": 2, "columns": ["hit@5"]}
+    >>> print(table_page({**record, "rows": [row], "statements": {"BPR": "none"}}).splitlines()[7])
+    | BPR | 0.500 ± 0.010 (0.400, +0.100) |
+    """
+    several = record["seeds"] > 1
+    spread = f"mean ± standard deviation over {record['seeds']} seeds" if several else "one seed"
+    lines = [
+        f"# {record['table']}: {record['title']}",
+        "",
+        f"{record['data']}, {spread}; in brackets the paper's figure and ours minus it.",
+        f"Made by `{record['command']}`.",
+        "",
+        f"| | {' | '.join(record['columns'])} |",
+        "|---" * (len(record["columns"]) + 1) + "|",
+    ]
+    lines += [f"| {row['label']} | {' | '.join(map(_place, row['figures']))} |" for row in record["rows"]]
+    lines += ["", "| | what is kept, from whom |", "|---|---|"]
+    lines += [f"| {label} | {words} |" for label, words in record["statements"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def write_table(record: Mapping[str, Any], folder: str | Path) -> list[Path]:
+    """The page and the plot of a record, beside each other; returns what was written.
+
+    >>> import tempfile
+    >>> row = {"label": "BPR", "figures": [{"mean": 0.5, "sd": None, "paper": 0.4, "gap": 0.1}]}
+    >>> record = {"table": "t", "title": "T", "command": "c", "data": "d", "seeds": 1, "columns": ["hit@5"]}
+    >>> [path.name for path in write_table({**record, "rows": [row], "statements": {}}, tempfile.mkdtemp())]
+    ['t.md', 't.png']
+    """
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    page = place / f"{record['table']}.md"
+    write_text(page, table_page(record))
+    return [page, plot_table(record, place / f"{record['table']}.png")]
+
+
+def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
+    """Ours as dots, the paper's as crosses; one panel per group of columns (what stands before the comma).
+
+    >>> plot_table({"rows": [], "columns": [], "title": "nothing"}, "a.png")
+    Traceback (most recent call last):
+        ...
+    ValueError: the record has no rows to draw.
+    """
+    if not record["rows"]:
+        raise ValueError("the record has no rows to draw.")
+    figures = require("matplotlib.figure", extra="plots", purpose="the plot of a table")
+    groups: dict[str, list[int]] = {}
+    for place, head in enumerate(record["columns"]):
+        groups.setdefault(head.split("@")[0].split(",")[0], []).append(place)
+    size = (4.2 * len(groups), 0.6 + 0.34 * len(record["rows"]))
+    figure = figures.Figure(figsize=size, dpi=140, layout="constrained")
+    panels = figure.subplots(1, len(groups), squeeze=False, sharey=True)[0]
+    for panel, (name, places) in zip(panels, groups.items()):
+        for height, row in enumerate(reversed(record["rows"])):
+            ours = [row["figures"][place]["mean"] for place in places]
+            theirs = [row["figures"][p]["paper"] for p in places if row["figures"][p]["paper"] is not None]
+            panel.plot(ours, [height + 0.12] * len(ours), "o", color="#4454d6", markersize=3.5)
+            panel.plot(theirs, [height - 0.12] * len(theirs), "x", color="#d98b3a", markersize=3.5)
+        panel.set_title(name, fontsize=9)
+        panel.tick_params(labelsize=7)
+        panel.grid(axis="x", color="#e4e6ee")
+        panel.spines[["top", "right"]].set_visible(False)
+    labels = [row["label"] for row in reversed(record["rows"])]
+    panels[0].set_yticks(range(len(labels)), labels, fontsize=7)
+    figure.suptitle(f"{record['title']}: ours (dots), the paper (crosses)", fontsize=10)
+    with atomic_path(Path(path)) as temporary:
+        figure.savefig(temporary, format="png")
+    return Path(path)
+
+
+def _place(figure: Mapping[str, Any]) -> str:
+    ours = f"{figure['mean']:.3f}" + (f" ± {figure['sd']:.3f}" if figure["sd"] is not None else "")
+    return ours if figure["paper"] is None else f"{ours} ({figure['paper']:.3f}, {figure['gap']:+.3f})"

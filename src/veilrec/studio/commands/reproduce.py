@@ -1,0 +1,45 @@
+"""`veilrec reproduce`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from veilrec.studio.commands.base import DataDir, Json, Quiet, console, emit, say, silent
+
+
+def reproduce(
+    table: Annotated[str, typer.Argument(help="A table of a paper; a wrong name lists them.")],
+    seeds: Annotated[int, typer.Option("--seeds", help="How many seeds.", min=1)] = 5,
+    rows: Annotated[
+        str | None, typer.Option("--rows", help="Only these rows: labels, semicolons between.")
+    ] = None,
+    data_dir: DataDir = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Keeps the cells, so that a stopped table goes on.")
+    ] = Path("runs/reproduce"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """A paper's table beside ours: record, page and plot. What was computed before is not computed again."""
+    from veilrec.core import write_json
+    from veilrec.experiments import command_line, table_page, write_table
+    from veilrec.experiments import reproduce as run
+
+    loud = not (quiet or as_json)
+    chosen = None if rows is None else tuple(rows.split(";"))
+    record = run(
+        table, out, seeds=seeds, data_dir=data_dir, rows=chosen, progress=loud, command=command_line()
+    )
+    write_json(out / f"{table}.json", record)
+    note = say if loud else silent
+    for path in write_table(record, out):
+        note(f"wrote {path}")
+    if as_json:
+        emit(record)
+        return
+    from rich.markdown import Markdown
+
+    console().print(Markdown(table_page(record)))
