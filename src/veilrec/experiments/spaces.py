@@ -125,5 +125,11 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
         "epochs": Range(5, 40),
     },
     "dpne": {"embedding_size": Choice((8, 16, 32, 64)), "regularization": Range(1.0, 1000.0, log=True)},
+    "rap": {
+        "embedding_size": Choice((16, 32, 64)),
+        "alpha": Range(0.01, 1.0, log=True),
+        "learning_rate": Range(1e-3, 5e-2, log=True),
+        "weight_decay": Range(1e-6, 1e-3, log=True),
+    },
 }
 """What is searched for each model; popularity has nothing to tune."""

@@ -22,6 +22,7 @@ from veilrec.systems.mf import MF
 from veilrec.systems.neumf import NeuMF
 from veilrec.systems.ngcf import NGCF
 from veilrec.systems.popularity import Popularity
+from veilrec.systems.rap import RAP
 from veilrec.training import Recommender, read_model
 
 SYSTEMS: dict[str, type[Recommender]] = {
@@ -48,6 +49,7 @@ SYSTEMS: dict[str, type[Recommender]] = {
         DPALS,
         DPAE,
         DPNE,
+        RAP,
     )
 }
 
@@ -87,6 +89,7 @@ __all__ = [
     "NGCF",
     "NeuMF",
     "Popularity",
+    "RAP",
     "SYSTEMS",
     "load_model",
 ]
