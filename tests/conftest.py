@@ -21,13 +21,13 @@ BUDGET = {
     "metrics": 90,
     "privacy": 150,
     "models": 60,
-    "training": 50,
-    "systems": 140,
-    "attacks": 90,
-    "experiments": 80,
+    "training": 60,
+    "systems": 240,
+    "attacks": 120,
+    "experiments": 120,
     "studio": 20,
-    "src": 60,
-    ".": 60,
+    "src": 90,
+    ".": 90,
 }
 _spent: dict[str, float] = defaultdict(float)
 

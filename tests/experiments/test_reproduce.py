@@ -42,21 +42,20 @@ def test_transcribed_figures_are_plausible() -> None:
 
 def test_cells_are_kept_and_shared(small, tmp_path, monkeypatch) -> None:
     rows = ("popularity", "BPR")
-    first = reproduce("gerai-table4", tmp_path, seeds=2, rows=rows, progress=False)
-    assert len(list((tmp_path / "cells").iterdir())) == 4
+    first = reproduce("gerai-table4", tmp_path, seeds=1, rows=rows, progress=False)
+    assert len(list((tmp_path / "cells").iterdir())) == 2
     assert [row["label"] for row in first["rows"]] == list(rows)
     hit = first["rows"][1]["figures"][0]
     assert hit["paper"] is None  # BPR is not in the paper's table 4
     assert 0 < hit["mean"] < 1
-    assert hit["sd"] is not None
 
     def never(*about, **more):
         raise AssertionError("a kept cell was computed again")
 
     monkeypatch.setattr(gerai_tables, "make_model", never)
-    again = reproduce("gerai-table4", tmp_path, seeds=2, rows=rows, progress=False)
+    again = reproduce("gerai-table4", tmp_path, seeds=1, rows=rows, progress=False)
     assert again["rows"] == first["rows"]
-    shared = reproduce("gerai-table3", tmp_path, seeds=2, rows=rows, progress=False)
+    shared = reproduce("gerai-table3", tmp_path, seeds=1, rows=rows, progress=False)
     gap = shared["rows"][1]["figures"][0]
     assert gap["gap"] == pytest.approx(gap["mean"] - 0.348)
 

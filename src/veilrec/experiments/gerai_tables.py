@@ -205,10 +205,11 @@ def _cell(folder: Path, label: str, seed: int, split: Split, table: PaperTable) 
     """One model with one seed; parts that another table has already asked for are read back."""
     file = folder / "cells" / f"{label.replace('/', '').replace(', ', '-').replace(' ', '-')}-{seed}.json"
     cell: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    attackers = {column.path[2] for column in table.columns if column.path[0] == "f1"}
+    asked = {column.path[2] for column in table.columns if column.path[0] == "f1"}
     known = set(cell.get("f1", {}).get(TARGETS[0], {}))
-    if cell and attackers <= known:
+    if cell and asked <= known:
         return cell
+    missing = sorted((asked | ({"network"} if not cell else set())) - known)
     row = ROWS[label]
     model = make_model(row.model, row.settings)
     model.fit(split.train, split.valid, seed=seed, progress=False, secure=False)
@@ -222,8 +223,7 @@ def _cell(folder: Path, label: str, seed: int, split: Split, table: PaperTable) 
     for protocol in ("full", "sampled"):
         judged = evaluate(model, split, LENGTHS, protocol=protocol, seed=seed, progress=False)
         cell[protocol] = judged.mean()
-    lengths = LENGTHS if "network" in attackers else (5,)
-    missing = sorted(attackers - known) or sorted(attackers)
+    lengths = LENGTHS if "network" in missing else (5,)
     bins = BINS if isinstance(split.train.attributes["age"], Numeric) else None
     found = attribute_attack(
         model, split, TARGETS, attackers=missing, inputs="both", k=lengths, bins=bins, repeats=1, seed=seed

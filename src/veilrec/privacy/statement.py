@@ -37,10 +37,12 @@ def summary(guarantee: Guarantee) -> str:
     """One line: ``none``, or unit, epsilon and adversaries of each claim."""
     if not guarantee.claims:
         return "none"
-    return "; ".join(
+    lines = [
         f"{claim.unit}: {_epsilon(claim.epsilon, claim.delta)} against {', '.join(claim.adversaries)}"
         for claim in guarantee.claims
-    )
+        if not claim.restates
+    ]
+    return "; ".join(dict.fromkeys(lines))
 
 
 def text(guarantee: Guarantee) -> str:
@@ -49,6 +51,9 @@ def text(guarantee: Guarantee) -> str:
     if not guarantee.claims:
         lines.append("  protection: none. No mechanism ran, so no finite epsilon holds for anyone.")
     for claim in guarantee.claims:
+        if claim.restates:
+            lines.append(f"  of this, {_restated(claim)}")
+            continue
         lines.append(f"  secret: {claim.secret}")
         lines += [f"    {name}: {words}" for name, words in _facts(claim)]
         lines.append("    spent on:")
@@ -63,6 +68,9 @@ def markdown(guarantee: Guarantee) -> str:
     if not guarantee.claims:
         lines += ["No mechanism ran, so no finite epsilon holds for anyone.", ""]
     for claim in guarantee.claims:
+        if claim.restates:
+            lines += [f"Of this, {_restated(claim)}.", ""]
+            continue
         lines += [f"## {claim.secret[0].upper()}{claim.secret[1:]}", "", "| | |", "|---|---|"]
         lines += [f"| {name} | {words} |" for name, words in _facts(claim)]
         lines += ["", "Spent on:", "", *(f"- {words}" for words in _spent(claim)), ""]
@@ -105,6 +113,12 @@ def _facts(claim: Claim) -> list[tuple[str, str]]:
         words = f"{_epsilon(claim.user_epsilon, claim.delta)} for up to {claim.per_user:,} of them"
         facts.append(("for a whole user", words))
     return facts
+
+
+def _restated(claim: Claim) -> str:
+    """The same draws seen from a smaller unit or by somebody else, in one line."""
+    who = ", ".join(claim.adversaries)
+    return f"{claim.secret}: {_epsilon(claim.epsilon, claim.delta)} against {who}"
 
 
 def _spent(claim: Claim) -> list[str]:

@@ -8,22 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from veilrec.attacks import AttributeAttack, attribute_attack
 from veilrec.experiments import DataSpec, Experiment, SplitSpec, fit_run, open_run, read_record
 from veilrec.studio.lists import lists
 from veilrec.studio.report import write_report
-from veilrec.studio.terminal import show_lists, show_runs
+from veilrec.studio.terminal import show_attacks, show_lists, show_runs
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+_SMALL = {"embedding_size": 16, "epochs": 20, "batch_size": 512}
 MODELS: dict[str, dict[str, Any]] = {
     "popularity": {},
-    "item-knn": {},
     "ease": {},
-    "bpr": {},
     "lightgcn": {"embedding_size": 32, "layers": 2},
+    "gcn": _SMALL,
+    "gerai-paper": _SMALL,
+    "gerai": _SMALL,
 }
-SHOWN, USER = "ease", "u17"
+ATTACKED = ("gcn", "gerai-paper", "gerai")
+"""The same network without privacy, as published, and certified: what does an attacker gain from each?"""
+SHOWN, USER, TARGET = "gerai", "u17", "gender"
 """Whose list is shown, and to whom: fixed beforehand, not picked by the test part."""
 
 
@@ -48,9 +53,12 @@ def run_demo(out: str | Path, *, console: Console | None) -> dict[str, Any]:
         fit_run(spec, folder / word, overwrite=True, progress=console is not None, command="veilrec demo")
         records.append(read_record(folder / word))
     data, split = records[0]["data"], records[0]["split"]["sizes"]
+    attacks = {word: _attacked(folder / word) for word in ATTACKED if word in MODELS}
     page = write_report([folder], folder / "report.html", title="veilrec demo")
     found = lists(open_run(folder / SHOWN).model, users=[USER], k=5)
-    result = {"records": records, "user": USER, "list": found.frame.to_dicts(), "page": str(page)}
+    result: dict[str, Any] = {"records": records, "user": USER, "page": str(page)}
+    result["list"] = found.frame.to_dicts()
+    result["attacks"] = {word: attack.to_dict() for word, attack in attacks.items()}
     if console is None:
         return result
     say(
@@ -58,6 +66,9 @@ def run_demo(out: str | Path, *, console: Console | None) -> dict[str, Any]:
         f"{data['items']:,} items; {split['train']:,} to learn from, {split['test']:,} held out.\n"
     )
     show_runs(console, records)
+    if attacks:
+        say(f"\nWhat an attacker learns of {TARGET} who knows it of 80 % of the users (AUC; 0.5: nothing)")
+        show_attacks(console, attacks, TARGET)
     say(f"\nWhat {SHOWN} recommends")
     show_lists(console, found.frame.to_dicts(), found.histories)
     say(f"\n{next(record['statement'] for record in records if record['name'] == SHOWN)}\n")
@@ -67,4 +78,12 @@ def run_demo(out: str | Path, *, console: Console | None) -> dict[str, Any]:
     say(f"  veilrec recommend {place} --history i3,i9 -k 5    # a user it has never seen")
     say("  veilrec data import events.csv --name shop        # your own table")
     say("  veilrec compare ease lightgcn --data shop --seeds 3")
+    say(f"  veilrec attack {place} --target {TARGET}           # all attackers")
+    say("  veilrec audit mechanism unary --epsilon 1          # is the noise what it claims to be?")
     return result
+
+
+def _attacked(folder: Path) -> AttributeAttack:
+    run = open_run(folder)
+    _, split = run.parts()
+    return attribute_attack(run.model, split, TARGET, attackers="network", inputs=("both", "list"), repeats=3)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from veilrec.attacks import AttributeAttack
 
 
 def show_evaluation(console: Console, name: str, judged: Mapping[str, Any]) -> None:
@@ -55,6 +58,21 @@ def show_runs(console: Console, records: Iterable[Mapping[str, Any]]) -> None:
     console.print(
         Text("mean ± half of the 95 % interval over users; the best of each column is bold", style="dim")
     )
+
+
+def show_attacks(console: Console, attacks: Mapping[str, AttributeAttack], target: str) -> None:
+    """The network attacker on several models: what it gets from list and history, and what the list adds."""
+    table = _table()
+    for name in ("model", "list alone", "history", "history and list", "the list adds"):
+        table.add_column(name, justify="left" if name == "model" else "right")
+    for word, attack in attacks.items():
+        seen = [attack.outcome(target, "network", sees).mean("auc") for sees in ("list", "history", "both")]
+        leak = attack.leak(target, "network", "both")
+        gain = f"{leak.mean:+.3f} ({leak.low:+.3f} to {leak.high:+.3f})"
+        table.add_row(Text(word), *(f"{value:.3f}" for value in seen), gain)
+    console.print(table)
+    words = "the history is the attacker's own knowledge: only what the list adds is the model's doing"
+    console.print(Text(words, style="dim"))
 
 
 def show_comparison(console: Console, record: Mapping[str, Any]) -> None:

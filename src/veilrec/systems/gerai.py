@@ -260,8 +260,14 @@ class GERAIPaper(AttentionRecommender):
     def _claims_after(self, noise: Noise) -> tuple[Claim, ...]:
         """What the noise on the loss is worth: for h alone, if all other parameters were fixed."""
         drawn = tuple(event for event in noise.events if event.label == LOSS)
-        words = "one pair of items, for h alone and with all other parameters fixed"
-        return (Claim(words, "interaction", "replace", "O", ("h",), drawn),) if drawn else ()
+        if not drawn:
+            return ()
+        leak = UnboundedEvent(reason="the noise reaches h alone", neighbours="replace")
+        released, words = ("model", "lists"), "one pair of items, for h alone and all else fixed"
+        return (
+            Claim("one pair of items", "interaction", "replace", "OX", released, (*drawn, leak)),
+            Claim(words, "interaction", "replace", "O", ("h",), drawn, restates=True),
+        )
 
 
 def attribute_claims(about: Profiles, epsilon: float) -> tuple[Claim, ...]:
