@@ -74,11 +74,14 @@ GRIDS: dict[str, list[list[Cell]]] = {
     "gowalla": [
         _cells(
             "dp-spectral",
-            {"popular_items": 5000},
-            {"popular_items": 10000},
-            {"popular_items": 10000, "rank": 64},
-            {"popular_items": 20000, "rank": 64},
-            {"popular_items": 10000, "rank": 64, "clip": 0.05, "shrinkage": 0.8},
+            {"popular_items": 1000},
+            {"popular_items": 2000},
+            {"popular_items": 4000},
+            {"popular_items": 4000, "rank": 64},
+            {"popular_items": 4000, "clip": 0.05, "shrinkage": 0.8},
+            {"popular_items": 8000},
+            {"popular_items": 8000, "rank": 64, "clip": 0.05, "shrinkage": 0.8},
+            {"popular_items": 16000, "rank": 64},
         ),
     ],
 }
@@ -87,6 +90,12 @@ PLAIN: dict[str, list[Cell]] = {
     "gowalla": [("popularity", {})],
 }
 BUDGETS = {"ml-1m": (1.0, 2.0, 4.0, 8.0), "gowalla": (8.0,)}
+BEFORE = {
+    "ml-1m": "the candidates were drawn up after some 40 settings had been tried by hand at epsilon 8 on the "
+    "same validation part",
+    "gowalla": "the candidates are steps of two, but they were drawn up after four settings with 1,000 to "
+    "5,000 items had been seen on the test part: read the figure as optimistic to that extent",
+}
 SPLITS = {"ml-1m": ml_1m, "gowalla": gowalla}
 
 
@@ -149,6 +158,7 @@ def run(name: str, out: Path) -> None:
         "noise": "research (seeded)",
         "seeds": 1,
         "chosen_on": "validation recall@20",
+        "candidates": BEFORE[name],
         "outside_epsilon": "settings were chosen on validation data and figures come from test data, both of "
         "the same users and without noise: neither is covered by epsilon",
         "beside": beside,
