@@ -30,7 +30,7 @@ def test_the_minimum_is_that_of_the_mechanism() -> None:
     rows = sp.csr_matrix(np.random.default_rng(1).random((30, 4)) < 0.3, dtype=float)
     u = public_vectors(30, 3, seed=1)
     mechanism = ObjectivePerturbation(2.0, 5.0, lipschitz=2.0)
-    found = perturbed_ridge(rows, u, mechanism, Noise.research(7), "x")
+    found = perturbed_ridge(rows, u, mechanism, Noise.research(7))
     noise = Noise.research(7)
     direction = noise.normals((4, 3))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
@@ -54,7 +54,7 @@ def noise_terms(scale: float = 1.0) -> np.ndarray:
     """The random terms of many columns without data; a broken twin scales them."""
     u = public_vectors(1, 4, seed=1)
     mechanism = ObjectivePerturbation(1.5, 3.0, lipschitz=2.0)
-    v = perturbed_ridge(sp.csr_matrix((1, 4000)), u, mechanism, Noise.research(3), "x")
+    v = perturbed_ridge(sp.csr_matrix((1, 4000)), u, mechanism, Noise.research(3))
     return -scale * v @ (2 * u.T @ u + 3.0 * np.eye(4))
 
 
@@ -117,6 +117,20 @@ def test_ranking() -> None:
         > 1.1 * popular
     )
     assert recall(DPMF(epsilon=0.001, user_vectors="public"), split) < popular
+
+
+def test_a_fit_that_goes_on_does_not_draw_again(tmp_path) -> None:
+    """Secure noise, so a second draw would give other vectors; the control without a folder does."""
+    data = vr.synthetic(60, 40, 900)
+    one, two = (DPMF(user_vectors="public").fit(data, progress=False, checkpoint=tmp_path) for _ in range(2))
+    np.testing.assert_array_equal(one.shared["item_vectors"], two.shared["item_vectors"])
+    np.testing.assert_array_equal(one.private["user_vectors"], two.private["user_vectors"])
+    assert one.guarantee == two.guarantee
+    assert two.guarantee.grade == "research"
+    other = DPMF(user_vectors="public").fit(data, progress=False)
+    assert (one.shared["item_vectors"] != other.shared["item_vectors"]).any()
+    with pytest.raises(ValueError, match="the kept item vectors must be of shape"):
+        DPMF(user_vectors="public", embedding_size=3).fit(data, progress=False, checkpoint=tmp_path)
 
 
 def test_bad_settings() -> None:

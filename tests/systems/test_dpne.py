@@ -76,6 +76,20 @@ def test_ranking() -> None:
     assert recall(DPNE(epsilon=0.01)) < popular
 
 
+def test_a_fit_that_goes_on_does_not_draw_again(tmp_path) -> None:
+    """Secure noise, so a second draw would give other vectors; the control without a folder does."""
+    data = vr.synthetic(60, 40, 900)
+    one, two = (DPNE().fit(data, progress=False, checkpoint=tmp_path) for _ in range(2))
+    np.testing.assert_array_equal(one.shared["item_vectors"], two.shared["item_vectors"])
+    np.testing.assert_array_equal(one.private["user_vectors"], two.private["user_vectors"])
+    assert one.guarantee == two.guarantee
+    assert two.guarantee.grade == "research"
+    other = DPNE().fit(data, progress=False)
+    assert (one.shared["item_vectors"] != other.shared["item_vectors"]).any()
+    with pytest.raises(ValueError, match="the kept item vectors must be of shape"):
+        DPNE(embedding_size=3).fit(data, progress=False, checkpoint=tmp_path)
+
+
 def test_bad_settings() -> None:
     for name in ("epsilon", "clip", "negatives", "regularization"):
         with pytest.raises(ValueError, match=f"{name} must be"):

@@ -33,12 +33,12 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from veilrec.core import check_choice, check_count, check_positive, stream
+from veilrec.core import check, check_choice, check_count, check_positive, stream
 from veilrec.data import Dataset
 from veilrec.privacy import Claim, Event, Noise, UnboundedEvent
 from veilrec.privacy.mechanisms import ObjectivePerturbation
 from veilrec.systems.vectors import VectorRecommender, unit_rows
-from veilrec.training import Array, Job
+from veilrec.training import Array, Job, release_once
 
 _LABEL, _LEAK = "item vectors", "user vectors in the objective"
 _OWN = "a user's interactions for the user's own vector and list"
@@ -107,7 +107,7 @@ class DPMF(VectorRecommender):
         else:
             u = public_vectors(job.train.n_users, self.embedding_size, job.seed)
         rows = job.guard.take("interactions", _LABEL).matrix()
-        v = perturbed_ridge(rows, u, self._mechanism(), job.noise, _LABEL)
+        v = released_ridge(job, rows, u, self._mechanism(), _LABEL)
         self.shared["item_vectors"] = v.astype(np.float32)
         own = job.guard.take("interactions", _OWN).matrix()
         self.private["user_vectors"] = self._own_vectors(own)
@@ -153,23 +153,43 @@ def ridge(rows: sp.spmatrix, design: Array, penalty: float) -> Array:
 
 
 def perturbed_ridge(
-    rows: sp.csr_matrix, design: Array, mechanism: ObjectivePerturbation, noise: Noise, label: str
+    rows: sp.csr_matrix, design: Array, mechanism: ObjectivePerturbation, noise: Noise
 ) -> Array:
     """For every *column* c the minimiser of |c - design v|^2 + (lambda / 2) |v|^2 + b . v, exactly.
 
-    One event stands for all columns: one cell of ``rows`` is in the objective of one of them.
+    It records no event: that is for :func:`released_ridge`.
 
     >>> mechanism, noise = ObjectivePerturbation(700.0, 2.0, lipschitz=2.0), Noise.research(1)
     >>> table = sp.csr_matrix([[1.0, 0.0], [1.0, 1.0]])
-    >>> perturbed_ridge(table, np.array([[1.0], [1.0]]), mechanism, noise, "columns").round(1).tolist()
+    >>> perturbed_ridge(table, np.array([[1.0], [1.0]]), mechanism, noise).round(1).tolist()
     [[0.7], [0.3]]
-    >>> len(noise.events)
-    1
     """
     columns, size = rows.shape[1], design.shape[1]
     direction = unit_rows(noise.normals((columns, size)))
     length = noise.exponentials((columns, size)).sum(axis=1) / mechanism.rate
-    noise.record(mechanism.event.named(label), in_floats=True)
     hessian = 2 * design.T @ design + mechanism.regularisation * np.eye(size)
     gradient = 2 * (rows.T @ design) - direction * length[:, None]
     return np.asarray(np.linalg.solve(hessian, gradient.T).T)
+
+
+def released_ridge(
+    job: Job, rows: sp.csr_matrix, design: Array, mechanism: ObjectivePerturbation, label: str
+) -> Array:
+    """:func:`perturbed_ridge`, drawn once for a checkpoint folder: a fit that goes on reads it back.
+
+    One event stands for all columns: one cell of ``rows`` is in the objective of one of them.
+
+    >>> import veilrec as vr
+    >>> job = Job(vr.synthetic(users=60), None, 0, "cpu", None, False)
+    >>> released_ridge(job, sp.eye(3, format="csr"), np.eye(3), ObjectivePerturbation(1.0, 2.0), "rows").shape
+    (3, 3)
+    >>> job.noise.events
+    [PureEvent(count=1, neighbours='add-remove', label='rows', epsilon=1.0)]
+    """
+    noise = job.noise.child(label)
+    found = release_once(job, label, lambda: perturbed_ridge(rows, design, mechanism, noise))
+    job.noise.record(mechanism.event.named(label), in_floats=True)
+    wanted = (rows.shape[1], design.shape[1])
+    remedy = "It was drawn with other settings: give another checkpoint folder."
+    check(found.shape == wanted, f"the kept {label}", f"of shape {wanted}", found.shape, remedy)
+    return found

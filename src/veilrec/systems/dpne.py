@@ -34,7 +34,7 @@ from veilrec.core import check_count, check_positive, stream
 from veilrec.data import Dataset
 from veilrec.privacy import Claim, UnboundedEvent
 from veilrec.privacy.mechanisms import ObjectivePerturbation
-from veilrec.systems.dpmf import perturbed_ridge, ridge
+from veilrec.systems.dpmf import released_ridge, ridge
 from veilrec.systems.vectors import VectorRecommender, unit_rows
 from veilrec.training import Array, Job
 
@@ -100,9 +100,9 @@ class DPNE(VectorRecommender):
         m = line_matrix(job.guard.take("interactions", _LEAK).matrix(), self.negatives, self.clip)
         contexts = self._contexts(m, job.seed)
         mechanism = self._mechanism()
-        items = perturbed_ridge(m, contexts, mechanism, job.noise, _ITEMS)
-        items /= max(float(np.linalg.norm(items, axis=1).max()), 1e-12)
-        users = perturbed_ridge(m.T.tocsr(), items, mechanism, job.noise, _USERS)
+        items = released_ridge(job, m, contexts, mechanism, _ITEMS)
+        items = items / max(float(np.linalg.norm(items, axis=1).max()), 1e-12)
+        users = released_ridge(job, m.T.tocsr(), items, mechanism, _USERS)
         self.shared["item_vectors"] = items.astype(np.float32)
         self.private["user_vectors"] = users.astype(np.float32)
 
