@@ -80,6 +80,17 @@ def test_the_twin_for_users() -> None:
     assert model.guarantee.claims[1].epsilon == pytest.approx(3.0)
 
 
+@pytest.mark.parametrize(
+    "model", [GERAI(**SMALL), GERAIPaper(**SMALL), GERAIUsers(epochs=1, embedding_size=4)]
+)
+def test_an_adaptive_attacker_gets_the_reports_and_nothing_truer(model) -> None:
+    seen = fit(model).view("X")["reports"]["reports"]
+    assert len(seen) == world().train.n_users
+    truth = world().train.attributes["gender"].codes
+    told = [np.corrcoef(column, truth)[0, 1] ** 2 for column in seen.T if column.std() > 0]
+    assert max(told) < 0.9
+
+
 def test_forms_and_variants() -> None:
     assert isinstance(GERAI.paper(ablation="NL"), GERAIPaper)
     assert GERAI.variants() == {"attributes": GERAI, "users": GERAIUsers}

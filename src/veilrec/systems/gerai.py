@@ -70,6 +70,7 @@ class GERAI(AttentionRecommender):
     summary: ClassVar[str] = "attention GCN that never sees an attribute, only reports of them"
     protects: ClassVar[str] = "attributes, from everybody"
     scaling: ClassVar[Literal["public", "observed"]] = "public"
+    reports: ClassVar[tuple[str, ...]] = ("reports",)
     uncovered: ClassVar[tuple[str, ...]] = (STATISTICS, TRAINING, STOPPING)
     not_covered: ClassVar[tuple[str, ...]] = (
         "the interactions: model and lists depend on them without noise",
@@ -113,6 +114,7 @@ class GERAI(AttentionRecommender):
             job, REPORTS, lambda: unary_reports(about, self.epsilon, job.noise.child(REPORTS))
         )
         job.guard.close("attributes")
+        self.private["reports"] = reports
         numbers = self._statistics(job.guard.take("interactions", STATISTICS)).numbers
         return np.concatenate([numbers.astype(np.float32), reports], axis=1)
 
@@ -142,6 +144,7 @@ class GERAIPaper(AttentionRecommender):
     word: ClassVar[str] = "gerai-paper"
     summary: ClassVar[str] = "attention GCN with perturbed profiles and a noisy loss, as published"
     protects: ClassVar[str] = "attributes weakly; interactions not"
+    reports: ClassVar[tuple[str, ...]] = ("reports",)
     uncovered: ClassVar[tuple[str, ...]] = (TRAINING, STOPPING)
     not_covered: ClassVar[tuple[str, ...]] = (
         "the extremes by which profiles are scaled, read off the data",
@@ -219,6 +222,7 @@ class GERAIPaper(AttentionRecommender):
 
         reports = release_once(job, REPORTS, draw)
         job.guard.close("attributes")
+        self.private["reports"] = reports
         return reports
 
     def _fit(self, job: Job) -> None:

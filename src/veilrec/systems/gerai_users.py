@@ -112,6 +112,7 @@ class GERAIUsers(Recommender):
     word: ClassVar[str] = "gerai-users"
     summary: ClassVar[str] = "one-sided attention GCN, private training at user level"
     protects: ClassVar[str] = "users, from outsiders and each other; attributes, from everybody"
+    reports: ClassVar[tuple[str, ...]] = ("reports",)
     uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
     not_covered: ClassVar[tuple[str, ...]] = (
         "a user's own list, which is computed from the user's own history: show it to that user only",

@@ -81,6 +81,8 @@ class Recommender(ABC):
     reads: ClassVar[tuple[str, ...]] = ("interactions",)
     rates: ClassVar[bool] = False
     """Whether scores are ratings on the data's scale, so that MAE and RMSE make sense."""
+    reports: ClassVar[tuple[str, ...]] = ()
+    """Names of private arrays, a row per user, that are released all the same: reports with noise."""
     uncovered: ClassVar[tuple[str, ...]] = ()
     """Purposes for which a private system looks at data without noise: the statement names them."""
     not_covered: ClassVar[tuple[str, ...]] = ()
@@ -325,8 +327,8 @@ class Recommender(ABC):
 
         ``shared`` are the arrays that may be published, and all that "O", an outsider with the model, gets.
         "X" also sees people's lists: ``recommend`` is callable. ``reports`` are released arrays with one
-        row per user, in the order of ``users`` (perturbed features, say): none, unless a system has some
-        and overrides this method. Histories are the attacker's own knowledge and never come from here.
+        row per user, in the order of ``users`` (perturbed features, say), of systems that have some.
+        Histories are the attacker's own knowledge and never come from here.
 
         >>> import veilrec as vr
         >>> model = vr.Popularity().fit(Dataset.from_arrays(["ann", "bob"], ["tea", "mate"]))
@@ -335,7 +337,8 @@ class Recommender(ABC):
         """
         check_choice("adversary", adversary, ("O", "X"))
         _ = self.items
-        seen: dict[str, Any] = {"shared": dict(self.shared), "reports": {}}
+        told = {name: array for name, array in self.private.items() if name in self.reports}
+        seen: dict[str, Any] = {"shared": dict(self.shared), "reports": told}
         return seen | {"recommend": self.recommend} if adversary == "X" else seen
 
     def similar_items(self, items: Iterable[Any], k: int = 10) -> Any:
