@@ -50,5 +50,10 @@ def test_every_mechanism_is_audited_and_every_mutant_caught(tmp_path: Path) -> N
     run("privacy_core.py", out=tmp_path / "privacy-core.json")
 
 
+@needs_data
+def test_a_private_step_costs_at_most_three_plain_ones(tmp_path: Path) -> None:
+    run("private_step.py", out=tmp_path / "private-step.json")
+
+
 def test_ten_million_synthetic_interactions(tmp_path: Path) -> None:
     run("synthetic_speed.py", out=tmp_path / "synthetic.json")
