@@ -65,7 +65,7 @@ def noise_is_right(terms: np.ndarray) -> bool:
     return bool(shape and np.linalg.norm((terms / length[:, None]).mean(axis=0)) < 0.1)
 
 
-def test_the_noise_is_that_of_the_paper() -> None:
+def test_the_noise_has_the_density_that_the_proof_needs() -> None:
     assert noise_is_right(noise_terms())
     assert not noise_is_right(noise_terms(0.8)), "less noise must be noticed"
 
@@ -104,7 +104,7 @@ def test_public_vectors_know_nothing_of_the_data() -> None:
     np.testing.assert_allclose(one.shared["item_vectors"], two.shared["item_vectors"], rtol=1e-5)
     one, two = (
         DPMF(epsilon=1e-9).fit(d, seed=1, progress=False, secure=False) for d in (data, other)
-    )  # the published form still tells them apart: through the Hessian
+    )  # the fitted form still tells them apart: through the Hessian
     assert not np.allclose(one.shared["item_vectors"], two.shared["item_vectors"], rtol=1e-2)
 
 

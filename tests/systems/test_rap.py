@@ -88,6 +88,14 @@ def test_the_loss_is_bounded_by_knowing_nothing_and_skips_the_missing() -> None:
     assert float(reader.loss(lists, -torch.ones(4, 1, dtype=torch.long)).detach()) == 0
 
 
+def test_the_same_bits_where_threads_share_the_work() -> None:
+    """The contract's data are too small for threads; gradients added up in any order show here."""
+    d = vr.synthetic(900, 1500, 40_000, seed=1)
+    one, two = (RAP(attributes=("gender",), epochs=1).fit(d, seed=1, progress=False) for _ in range(2))
+    np.testing.assert_array_equal(one.private["user_vectors"], two.private["user_vectors"])
+    np.testing.assert_array_equal(one.shared["item_vectors"], two.shared["item_vectors"])
+
+
 def test_the_statement_claims_nothing() -> None:
     guarantee = RAP(**QUICK | {"epochs": 1}).fit(data(), progress=False).guarantee
     assert math.isinf(guarantee.epsilon)

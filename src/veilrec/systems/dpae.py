@@ -1,6 +1,4 @@
-"""DPAE: an autoencoder trained by noisy gradients.
-
-Liu, Li, Ni and Hou, "Differentially private recommender system with autoencoders", SmartData 2019.
+"""DPAE: an autoencoder trained by noisy gradients, after Liu et al., reference [32] of the GERAI paper.
 
     1.  a user's profile x, divided by its length, is squeezed to h = tanh(W x + b) and spread to D h + c
     2.  a step draws each user by an own coin; each drawn user's gradient of the loss is clipped to length C
@@ -12,12 +10,12 @@ outsiders and other clients who do not see who took part in a step: ``steps`` Po
 with z chosen so that they compose to epsilon. A list is made from the weights and the own profile on the
 user's side (joint DP), which says nothing against somebody who sees the list.
 
-Where the original differs, as far as its description goes. It clips and noises the gradients of batches of
-ratings, so its unit is smaller than a user, and draws batches by shuffling, which Poisson accounting does not
-cover; here the unit is the user and every user has an own coin. It predicts ratings by squared error over the
-rated items; here the loss is the multinomial likelihood of the profile, mean over its items (Liang et al.,
-WWW 2018), because lists are wanted. Steps are fixed beforehand: validation data choose an epoch but never
-stop the run, since the whole budget is spent in any case.
+Sources. The original could not be found: all that is known of it here is the GERAI paper's account, that the
+Gaussian mechanism is combined with the stochastic gradient descent of an autoencoder-based recommender. Its
+unit, clipping, batches and loss are therefore not compared. Chosen here: the unit is the user; every user has
+an own coin, as the accounting asks (a shuffled loader would not do); the loss is the multinomial likelihood
+of the profile, mean over its items (Liang et al., WWW 2018), because lists are wanted. Steps are fixed
+beforehand: validation data choose an epoch but never stop the run, since the budget is spent in any case.
 """
 
 from __future__ import annotations
@@ -74,7 +72,9 @@ class DPAE(Recommender):
         "a user's own list against whoever sees it, since it is made from the user's own interactions",
         "the ids of users and items, and who took part in a step",
     )
-    paper_claim: ClassVar[str] = "the training phase meets the requirements of differential privacy"
+    paper_claim: ClassVar[str] = (
+        "the training phase meets the requirements of differential privacy (in the words of GERAI)"
+    )
 
     embedding_size: int = 16
     epsilon: float = 8.0

@@ -8,21 +8,23 @@
 What the guarantee really is. With vectors u_a that do *not* depend on the interactions, one interaction more
 or less moves the gradient of one item's objective by 2 range |u_a| <= 2 range, and the Hessian not at all, so
 all item vectors together are epsilon-DP for one interaction; step 4 is the user's own business (joint DP,
-which says nothing about a user's own list). The paper, however, takes u_a from a factorisation of the very
-ratings that are to be hidden, and treats them as constants. One interaction then moves u_a, with it the
-Hessian of every item, and the ratio of the two densities of v grows without limit in |v|: no finite pure
-epsilon. Repeating steps 1 to 3 would also have to be composed.
+which says nothing about a user's own list). A factorisation, however, fits the u_a to the very ratings that
+are to be hidden. One interaction then moves u_a, with it the Hessian of every item, and the ratio of the two
+densities of v grows without limit in |v|: no finite pure epsilon. Rounds of steps 1 to 3 would also have to
+be composed.
 
-``user_vectors`` chooses. "fitted" is the paper: its statement has no finite epsilon. "public" enforces the
-condition: the u_a are random vectors that anybody may know, so the item vectors are a noisy sketch of the
-interactions (the range finder of Halko, Martinsson and Tropp, SIAM Review 2011), and epsilon is finite. Half
-of their squared length is one coordinate that all have in common, in which an item's popularity shows.
+``user_vectors`` chooses. "fitted" is the factorisation: its statement has no finite epsilon. "public"
+enforces the condition: the u_a are random vectors that anybody may know, so the item vectors are a noisy
+sketch of the interactions (the range finder of Halko, Martinsson and Tropp, SIAM Review 2011), and epsilon is
+finite. Half of their squared length is one coordinate that all have in common, in which an item's popularity
+shows.
 
-Left open by the paper, and chosen here. Ranking: it predicts ratings of the rated items, which hides the
-rating but not that there is one; here every cell of the matrix counts, 1 for an interaction and 0 for none,
-range 1, so that the existence of an interaction is the secret. The u_a are cut to length 1 by dividing each
-by its length. The minimum is solved exactly instead of by gradient descent. The paper's distributed noise,
-whose shares have a factor in common, is not used: b_j is drawn whole.
+Sources. Only the abstract of the paper and accounts of it by others were at hand, not its text: how it argues
+about the u_a could not be checked, and the statement is about what is done here. Chosen here: every cell of
+the matrix counts, 1 for an interaction and 0 for none, range 1, so that the existence of an interaction is
+the secret (hiding the rating alone would still show that there is one); "fitted" u_a come from alternating
+ridge regressions, each divided by its length; the minimum is solved exactly and once; b_j is drawn whole,
+where the abstract has users draw small pieces of it.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ _REASON = (
 class DPMF(VectorRecommender):
     """Item vectors by a perturbed objective, one release; user vectors on the user's side.
 
-    ``epsilon`` is for one interaction. ``user_vectors`` is "fitted" (as published, by ``iterations``
-    alternating ridge regressions) or "public" (finite epsilon).
+    ``epsilon`` is for one interaction. ``user_vectors`` is "fitted" (by ``iterations`` alternating ridge
+    regressions) or "public" (finite epsilon).
     ``regularization`` is lambda; ``shrinkage`` is the ridge of a user's own fit, as a share of the mean
     eigenvalue of the item vectors' Gram matrix.
 
@@ -73,7 +75,7 @@ class DPMF(VectorRecommender):
         "a user's own list against whoever sees it, since it is made from the user's own interactions",
         "the ids of users and items",
     )
-    paper_claim: ClassVar[str] = "the final item profiles satisfy epsilon-differential privacy for one rating"
+    paper_claim: ClassVar[str] = "the final item profiles satisfy differential privacy"
 
     embedding_size: int = 16
     epsilon: float = 1.0
@@ -113,7 +115,7 @@ class DPMF(VectorRecommender):
         self.private["user_vectors"] = self._own_vectors(own)
 
     def _fitted_users(self, rows: sp.csr_matrix, seed: int) -> Array:
-        """Step 1 as published: an ordinary factorisation, each user's vector divided by its length."""
+        """Step 1 by an ordinary factorisation, each user's vector divided by its length."""
         v = stream(seed, self.word, "items").standard_normal((rows.shape[1], self.embedding_size))
         for _ in range(self.iterations):
             u = ridge(rows, v, self.regularization)
@@ -180,7 +182,7 @@ def released_ridge(
     One event stands for all columns: one cell of ``rows`` is in the objective of one of them.
 
     >>> import veilrec as vr
-    >>> job = Job(vr.synthetic(users=60), None, 0, "cpu", None, False)
+    >>> job = Job(vr.synthetic(60, 40, 900), None, 0, "cpu", None, False)
     >>> released_ridge(job, sp.eye(3, format="csr"), np.eye(3), ObjectivePerturbation(1.0, 2.0), "rows").shape
     (3, 3)
     >>> job.noise.events

@@ -8,18 +8,19 @@
         all y_i divided by the length of the longest
     5.  score x_u . y_i; each b has density proportional to exp(-epsilon |b| / 4)
 
-What the guarantee really is. The paper's proof is of one entry of M that changes by at most 1 while contexts
-of length at most 1 stay as they are: then a gradient moves by 2, and each of the two releases costs epsilon /
-2. But one edge changes two degrees, with them a whole row and a whole column of M, and the volume, so every
-entry; and the contexts of step 2 are fitted to the same edges without noise. No finite epsilon follows, and
-the statement says so. Enforcing the conditions (0/1 entries, contexts that know nothing) gives ``dpmf`` with
-``user_vectors="public"``.
+What the guarantee really is. Objective perturbation covers one entry of M that changes by at most 1 while
+contexts of length at most 1 stay as they are: then a gradient moves by 2, and each of the two releases costs
+epsilon / 2. But one edge changes two degrees, with them a whole row and a whole column of M, and the volume,
+so every entry; and the contexts of step 2 are fitted to the same edges without noise. No finite epsilon
+follows, and the statement says so. Enforcing the conditions (0/1 entries, contexts that know nothing) gives
+``dpmf`` with ``user_vectors="public"``.
 
-Left open by what could be read of the paper (its abstract and accounts of it), and chosen here. It factorises
-"some matrices derived from the adjacency matrix" to which DeepWalk and LINE are equivalent; M is that of LINE
-as worked out by Qiu et al. (WSDM 2018), with b negative samples. A bipartite graph has no edges among users
-or among items, so these blocks are left out. The budget is halved between the two sides. Minima are solved
-exactly.
+Sources. Only the abstract of the paper and notes on it were at hand, so its own proof could not be checked:
+the statement is about what is done here. It factorises "some matrices derived from the adjacency matrix" to
+which DeepWalk and LINE are equivalent, with a perturbed objective, and its neighbours are graphs that differ
+in an edge. Chosen here: M is that of LINE as worked out by Qiu et al. (WSDM 2018), with b negative samples;
+a bipartite graph has no edges among users or among items, so these blocks are left out; the budget is halved
+between the two sides; minima are solved exactly.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ _REASON = (
 class DPNE(VectorRecommender):
     """Vectors of items and users by two perturbed factorisations of the graph's matrix.
 
-    ``epsilon`` is what the paper would state for one edge; what holds is in the statement. ``negatives`` is
-    b, ``clip`` the largest entry before scaling, ``iterations`` those of step 2, ``regularization`` lambda.
+    ``epsilon`` is what the noise alone would cost for one edge; what holds is in the statement. ``negatives``
+    is b, ``clip`` the largest entry before scaling, ``iterations`` those of step 2 and
+    ``regularization`` lambda.
 
     >>> from veilrec.data import synthetic
     >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
@@ -63,11 +65,11 @@ class DPNE(VectorRecommender):
     summary: ClassVar[str] = "network embedding of the user-item graph with a noisy objective"
     protects: ClassVar[str] = "single interactions, by the paper's claim only: no epsilon"
     not_covered: ClassVar[tuple[str, ...]] = (
-        "everything: the proof asks for contexts and degrees that do not depend on the secret edge",
+        "everything: the noise covers an edge only if contexts and degrees do not depend on it",
         "the ids of users and items",
     )
     paper_claim: ClassVar[str] = (
-        "the learned representations satisfy epsilon-differential privacy for one edge"
+        "with a little noise on the objective the learned representations satisfy differential privacy"
     )
 
     embedding_size: int = 16

@@ -9,13 +9,15 @@ No epsilon. The recommender learns to fool one attacker; nothing bounds another 
 training, and interactions enter without noise. What is gained has to be measured with an attack of one's own,
 and an attacker who reads a user's history is not hindered at all.
 
-Left open by the paper, and chosen here. Which items are recommended is not differentiable: a recommended item
-reaches the attacker as its vector times its share in the softmax over the list's scores, so that the step of
-the recommender moves item vectors and the user's vector; own items reach it as plain vectors that this step
-leaves alone. Lists are renewed once per epoch. A counts at most as the logarithm of the number of classes,
-where the attacker knows nothing: without this bound it could be raised for ever. One network with an output
-for each attribute reads for all; A is their mean. Attributes must be categorical; missing values are left
-out.
+Sources. Only the abstract of the paper and the account in the GERAI paper were at hand: a Bayesian
+personalised recommender that uses an RNN attacker, who infers attributes from a user's item list and
+recommendations, to regularise itself. Chosen here. Which items are recommended is not differentiable: a
+recommended item reaches the attacker as its vector times its share in the softmax over the list's scores, so
+that the step of the recommender moves item vectors and the user's vector; own items reach it as plain vectors
+that this step leaves alone. Lists are renewed once per epoch. A counts at most as the logarithm of the number
+of classes, where the attacker knows nothing: without this bound it could be raised for ever. One network with
+an output for each attribute reads for all; A is their mean. Attributes must be categorical; missing values
+are left out.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ class RAP(VectorRecommender):
         "everything: attributes and interactions enter training without noise; other attackers may succeed",
     )
     paper_claim: ClassVar[str] = (
-        "it both preserves the quality of recommendation and protects users against attribute inference"
+        "it preserves the quality of recommendation and protects users against private-attribute inference"
     )
 
     attributes: tuple[str, ...] = ()
@@ -118,7 +120,7 @@ class RAP(VectorRecommender):
         generator = torch_stream(job.seed, self.word, "init")
         shapes = ((data.n_users, self.embedding_size), (data.n_items, self.embedding_size))
         start = [torch.randn(shape, generator=generator) * 0.1 for shape in shapes]
-        model = dict(zip(names, map(nn.Parameter, [*start, torch.zeros(data.n_items)]), strict=True))
+        model = dict(zip(names, map(nn.Parameter, [*start, torch.zeros(data.n_items, 1)]), strict=True))
         attacker = ListReader(
             self.embedding_size, self.hidden, [len(s.categories) for s in secrets.values()], generator
         )
@@ -128,15 +130,22 @@ class RAP(VectorRecommender):
 
         def score(users: Array) -> Array:
             with torch.no_grad():
-                return (model["user"][torch.from_numpy(users)] @ model["item"].T + model["bias"]).numpy()
+                mine = model["user"][torch.from_numpy(users)]
+                return (mine @ model["item"].T + model["bias"].T).numpy()
+
+        def scores_of(users: Array, items: Tensor) -> Tensor:
+            """By `F.embedding`: the gradient of plain indexing is added up in any order by threads."""
+            mine = F.embedding(torch.from_numpy(users), model["user"])
+            products = (F.embedding(items, model["item"]) * mine[:, None]).sum(dim=2)
+            return products + F.embedding(items, model["bias"])[:, :, 0]
 
         def read(users: Array, lists: Array, own: Array) -> Tensor:
             """What the attacker sees: vectors of own items, then recommended ones by their share."""
             listed = torch.from_numpy(lists)
-            vectors, mine = model["item"][listed], model["user"][torch.from_numpy(users)]
-            logits = (vectors * mine[:, None]).sum(dim=2) + model["bias"][listed]
+            vectors = F.embedding(listed, model["item"])
+            logits = scores_of(users, listed)
             share = torch.softmax(logits, dim=1)[:, :, None] * listed.shape[1]
-            return torch.cat([model["item"][torch.from_numpy(own)].detach(), vectors * share], dim=1)
+            return torch.cat([model["item"].detach()[torch.from_numpy(own)], vectors * share], dim=1)
 
         def step(epoch: int) -> float:
             random = stream(job.seed, self.word, "epoch", epoch)
@@ -155,8 +164,7 @@ class RAP(VectorRecommender):
                     descend(attacker.loss(seen.detach(), labels[readers]), attack, weights, 0.0)
                 users, items = owner[batch], history.indices[batch].astype(np.int64)
                 pair = torch.from_numpy(np.stack([items, sampler.draw(users, random)], axis=1))
-                mine = model["user"][torch.from_numpy(users)]
-                scores = (model["item"][pair] * mine[:, None]).sum(dim=2) + model["bias"][pair]
+                scores = scores_of(users, pair)
                 loss = F.softplus(scores[:, 1] - scores[:, 0]).mean()
                 if self.alpha:
                     seen = read(readers, listed, own)
@@ -167,7 +175,7 @@ class RAP(VectorRecommender):
         def publish() -> None:
             found = {name: value.detach().numpy().copy() for name, value in model.items()}
             self.private["user_vectors"] = found["user"]
-            self.shared["item_vectors"], self.shared["item_bias"] = found["item"], found["bias"]
+            self.shared["item_vectors"], self.shared["item_bias"] = found["item"], found["bias"][:, 0]
 
         def validate(valid: Dataset) -> float:
             return validation_score(score, data, valid)
