@@ -89,9 +89,8 @@ def ratios(folder: Path) -> dict[str, Any]:
         path = folder / f"{name}.json"
         if path.exists():
             record = json.loads(path.read_text())
-            found[name] = {
-                k: v for k, v in record.items() if "ratio" in k or k in ("within_limit", "command")
-            }
+            kept = ("command", "within_limit", "limit", "ratio_to_plain", "shapes")
+            found[name] = {key: record[key] for key in kept if key in record}
     return found
 
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from veilrec.core import check_choice, check_positive
 from veilrec.privacy.calibration import gaussian_multiplier
-from veilrec.privacy.events import RELATIONS, GaussianEvent, Neighbours
+from veilrec.privacy.events import GaussianEvent, Neighbours
+from veilrec.privacy.mechanisms.additive import Additive
 from veilrec.privacy.noise import Noise
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Additive):
     """Adds N(0, (noise_multiplier x sensitivity)^2) to every coordinate.
 
     >>> mechanism = Gaussian.for_budget(1.0, 1e-5, sensitivity=2.0)
@@ -32,15 +32,6 @@ class Gaussian:
     >>> mechanism.release([10.0, 20.0], noise).shape, len(noise.events)
     ((2,), 1)
     """
-
-    noise_multiplier: float
-    sensitivity: float = 1.0
-    neighbours: Neighbours = "add-remove"
-
-    def __post_init__(self) -> None:
-        check_positive("noise_multiplier", self.noise_multiplier)
-        check_positive("sensitivity", self.sensitivity)
-        check_choice("neighbours", self.neighbours, RELATIONS)
 
     @classmethod
     def for_budget(

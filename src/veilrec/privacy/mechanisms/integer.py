@@ -22,9 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from veilrec.core import check, check_choice, check_positive
+from veilrec.core import check, check_positive
 from veilrec.privacy.calibration import gaussian_multiplier
-from veilrec.privacy.events import RELATIONS, GaussianEvent, Neighbours, PureEvent
+from veilrec.privacy.events import GaussianEvent, Neighbours, PureEvent
+from veilrec.privacy.mechanisms.additive import Additive, PureBudget
 from veilrec.privacy.noise import Noise
 
 # What the argument above gives away of the variance, and the smallest sigma for which it is worth it.
@@ -34,19 +35,7 @@ _LARGEST = 1 << 62
 
 
 @dataclass(frozen=True)
-class _Whole:
-    noise_multiplier: float
-    sensitivity: float = 1.0
-    neighbours: Neighbours = "add-remove"
-
-    def __post_init__(self) -> None:
-        check_positive("noise_multiplier", self.noise_multiplier)
-        check_positive("sensitivity", self.sensitivity)
-        check_choice("neighbours", self.neighbours, RELATIONS)
-
-
-@dataclass(frozen=True)
-class DiscreteLaplace(_Whole):
+class DiscreteLaplace(PureBudget):
     """Adds discrete Laplace noise of scale noise_multiplier x sensitivity (L1) to every coordinate.
 
     >>> mechanism = DiscreteLaplace.for_budget(0.5, sensitivity=2.0)
@@ -55,19 +44,6 @@ class DiscreteLaplace(_Whole):
     >>> mechanism.release([1, 2], Noise.research(1)).dtype
     dtype('int64')
     """
-
-    @classmethod
-    def for_budget(
-        cls, epsilon: float, sensitivity: float = 1.0, *, neighbours: Neighbours = "add-remove"
-    ) -> DiscreteLaplace:
-        """The least noise that keeps epsilon."""
-        check_positive("epsilon", epsilon)
-        return cls(1 / epsilon, sensitivity, neighbours)
-
-    @property
-    def scale(self) -> float:
-        """The scale b of the noise."""
-        return self.noise_multiplier * self.sensitivity
 
     @property
     def event(self) -> PureEvent:
@@ -83,7 +59,7 @@ class DiscreteLaplace(_Whole):
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian(_Whole):
+class DiscreteGaussian(Additive):
     """Adds discrete Gaussian noise of sigma = noise_multiplier x sensitivity (L2) to every coordinate.
 
     >>> mechanism = DiscreteGaussian.for_budget(1.0, 1e-5, sensitivity=20.0)

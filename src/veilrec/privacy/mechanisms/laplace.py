@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from veilrec.core import check_choice, check_positive
-from veilrec.privacy.events import RELATIONS, LaplaceEvent, Neighbours
+from veilrec.privacy.events import LaplaceEvent
+from veilrec.privacy.mechanisms.additive import PureBudget
 from veilrec.privacy.noise import Noise
 
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(PureBudget):
     """Adds Laplace noise of scale noise_multiplier x sensitivity to every coordinate.
 
     >>> mechanism = Laplace.for_budget(0.5, sensitivity=2.0)
@@ -27,28 +27,6 @@ class Laplace:
     >>> mechanism.release([1.0, 2.0], Noise.research(1)).shape
     (2,)
     """
-
-    noise_multiplier: float
-    sensitivity: float = 1.0
-    neighbours: Neighbours = "add-remove"
-
-    def __post_init__(self) -> None:
-        check_positive("noise_multiplier", self.noise_multiplier)
-        check_positive("sensitivity", self.sensitivity)
-        check_choice("neighbours", self.neighbours, RELATIONS)
-
-    @classmethod
-    def for_budget(
-        cls, epsilon: float, sensitivity: float = 1.0, *, neighbours: Neighbours = "add-remove"
-    ) -> Laplace:
-        """The least noise that keeps epsilon."""
-        check_positive("epsilon", epsilon)
-        return cls(1 / epsilon, sensitivity, neighbours)
-
-    @property
-    def scale(self) -> float:
-        """The scale b of the noise; its standard deviation is b sqrt(2)."""
-        return self.noise_multiplier * self.sensitivity
 
     @property
     def event(self) -> LaplaceEvent:
