@@ -27,11 +27,23 @@ if TYPE_CHECKING:
     from veilrec.experiments.compare import compare as compare
     from veilrec.privacy import Guarantee as Guarantee
     from veilrec.systems import BPR as BPR
+    from veilrec.systems import DPAE as DPAE
+    from veilrec.systems import DPALS as DPALS
+    from veilrec.systems import DPMF as DPMF
+    from veilrec.systems import DPNE as DPNE
     from veilrec.systems import EASE as EASE
+    from veilrec.systems import GCN as GCN
+    from veilrec.systems import GERAI as GERAI
     from veilrec.systems import GFCF as GFCF
     from veilrec.systems import IALS as IALS
     from veilrec.systems import MF as MF
     from veilrec.systems import NGCF as NGCF
+    from veilrec.systems import RAP as RAP
+    from veilrec.systems import BlurMe as BlurMe
+    from veilrec.systems import DPGram as DPGram
+    from veilrec.systems import DPSpectral as DPSpectral
+    from veilrec.systems import GERAIPaper as GERAIPaper
+    from veilrec.systems import GERAIUsers as GERAIUsers
     from veilrec.systems import ItemKNN as ItemKNN
     from veilrec.systems import LightGCN as LightGCN
     from veilrec.systems import NeuMF as NeuMF
@@ -43,9 +55,20 @@ if TYPE_CHECKING:
 
 _ROOM_OF = {
     "BPR": "systems",
+    "BlurMe": "systems",
+    "DPAE": "systems",
+    "DPALS": "systems",
+    "DPGram": "systems",
+    "DPMF": "systems",
+    "DPNE": "systems",
+    "DPSpectral": "systems",
     "Dataset": "data",
     "EASE": "systems",
     "Evaluation": "training",
+    "GCN": "systems",
+    "GERAI": "systems",
+    "GERAIPaper": "systems",
+    "GERAIUsers": "systems",
     "GFCF": "systems",
     "Guarantee": "privacy",
     "IALS": "systems",
@@ -55,6 +78,7 @@ _ROOM_OF = {
     "NGCF": "systems",
     "NeuMF": "systems",
     "Popularity": "systems",
+    "RAP": "systems",
     "Recommender": "training",
     "Split": "data",
     "attack": "attacks",
