@@ -122,6 +122,14 @@ def test_the_statement_is_saved_and_checked(data, tmp_path) -> None:
         read_model(path, {"noisy-popularity": NoisyPopularity})
 
 
+def test_the_shareable_part_tells_nothing_without_noise(data, tmp_path) -> None:
+    model = fit(data)
+    shared = json.loads((model.save(tmp_path / "shared", part="shareable") / "model.json").read_text())
+    assert shared["facts"] == {"data": "synthetic"}
+    whole = json.loads((model.save(tmp_path / "whole") / "model.json").read_text())
+    assert whole["facts"]["data_fingerprint"] == data.fingerprint
+
+
 class TestBudget:
     def ledger(self, tmp_path, epsilon=1.5):
         ledger = Ledger(tmp_path / "budget.sqlite")

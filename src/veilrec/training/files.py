@@ -104,7 +104,7 @@ def _write(model: Recommender, folder: Path, part: str) -> None:
         "format": _FORMAT,
         "model": model.word,
         "settings": model.settings(),
-        "facts": model.facts,
+        "facts": _facts(model, part),
         "frame_kind": model._frame_kind,
         "part": part,
         "version": __version__,
@@ -121,6 +121,15 @@ def _write(model: Recommender, folder: Path, part: str) -> None:
         state |= {"history.indptr": history.indptr, "history.indices": history.indices}
         _dump(folder / "private" / "users.json", _ids_to_json(model.users))
         save_file(_whole(state), folder / "private" / "state.safetensors")
+
+
+def _facts(model: Recommender, part: str) -> dict[str, Any]:
+    """What is known of a fit. Of a private model the shareable part has only the name of the data: losses,
+    validation figures, the number of interactions and the fingerprint are functions of the data, un-noised.
+    """
+    if part == "whole" or not model.is_private():
+        return model.facts
+    return {"data": model.facts["data"]}
 
 
 def _read(folder: Path, shown: Path, classes: Mapping[str, type[Recommender]]) -> Recommender:

@@ -44,13 +44,14 @@ def release_once(job: Job, label: str, draw: Callable[[], NDArray[Any]]) -> NDAr
         if about["data"] != job.fingerprint:
             raise DataError("the kept release is of other data. Give another checkpoint folder.", file=file)
         for event in about["events"]:
-            job.noise.record(Event.from_dict(event))
+            job.noise.record(Event.from_dict(event), in_floats=about["in_floats"])
         job.noise.slices.extend(Event.from_dict(part) for part in about["slices"])
         return np.asarray(values)
     before, parts = len(job.noise.events), len(job.noise.slices)
     values = np.ascontiguousarray(draw())
     about = {
         "data": job.fingerprint,
+        "in_floats": job.noise.in_floats,
         "events": [event.to_dict() for event in job.noise.events[before:]],
         "slices": [event.to_dict() for event in job.noise.slices[parts:]],
     }

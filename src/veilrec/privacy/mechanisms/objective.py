@@ -126,7 +126,7 @@ def least_regularisation(epsilon: float, smoothness: float) -> float:
     >>> round(least_regularisation(1.0, 0.25), 4)
     0.1455
     """
-    return smoothness / math.expm1(epsilon)
+    return smoothness / math.expm1(min(epsilon, 700.0))
 
 
 def lbfgs(objective: Objective, start: Floats) -> Floats:
