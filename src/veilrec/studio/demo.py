@@ -17,7 +17,7 @@ from veilrec.studio.terminal import show_attacks, show_lists, show_runs
 if TYPE_CHECKING:
     from rich.console import Console
 
-_SMALL = {"embedding_size": 16, "epochs": 20, "batch_size": 512}
+_SMALL = {"embedding_size": 32, "epochs": 14, "batch_size": 256}
 MODELS: dict[str, dict[str, Any]] = {
     "popularity": {},
     "ease": {},

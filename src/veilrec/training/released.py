@@ -22,7 +22,7 @@ def release_once(job: Job, label: str, draw: Callable[[], NDArray[Any]]) -> NDAr
 
     >>> import veilrec as vr
     >>> from veilrec.privacy.mechanisms import BitResponse
-    >>> job = Job(vr.synthetic(users=60), None, 0, "cpu", None, False)
+    >>> job = Job(vr.synthetic(users=60, items=40, interactions=900), None, 0, "cpu", None, False)
     >>> release_once(job, "bits", lambda: BitResponse(1.0).perturb([1, 0], job.noise, "bits")).shape
     (2,)
     """
