@@ -11,6 +11,7 @@ import veilrec as vr
 from veilrec.experiments import GERAI_TABLES, gerai_tables, reproduce, table_page, write_table
 from veilrec.experiments.gerai_paper import PAPER_ATTACKERS, PAPER_F1, PAPER_HIT, PAPER_NDCG
 from veilrec.systems import SYSTEMS
+from veilrec.training import Recommender
 
 
 @pytest.fixture
@@ -52,12 +53,15 @@ def test_cells_are_kept_and_shared(small, tmp_path, monkeypatch) -> None:
     def never(*about, **more):
         raise AssertionError("a kept cell was computed again")
 
-    monkeypatch.setattr(gerai_tables, "make_model", never)
+    monkeypatch.setattr(Recommender, "fit", never)
     again = reproduce("gerai-table4", tmp_path, seeds=1, rows=rows, progress=False)
     assert again["rows"] == first["rows"]
     shared = reproduce("gerai-table3", tmp_path, seeds=1, rows=rows, progress=False)
     gap = shared["rows"][1]["figures"][0]
     assert gap["gap"] == pytest.approx(gap["mean"] - 0.348)
+    monkeypatch.setitem(gerai_tables.ROWS, "BPR", gerai_tables.Row("bpr", {"epochs": 1}))
+    with pytest.raises(AssertionError, match="computed again"):  # other settings are another cell
+        reproduce("gerai-table3", tmp_path, seeds=1, rows=rows, progress=False)
 
 
 def test_other_attackers_are_added_to_a_cell(small, tmp_path) -> None:

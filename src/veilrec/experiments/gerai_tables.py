@@ -203,17 +203,23 @@ def _found(cell: Mapping[str, Any], path: tuple[str, ...]) -> float:
 
 def _cell(folder: Path, label: str, seed: int, split: Split, table: PaperTable) -> dict[str, Any]:
     """One model with one seed; parts that another table has already asked for are read back."""
+    from veilrec import __version__
+
     file = folder / "cells" / f"{label.replace('/', '').replace(', ', '-').replace(' ', '-')}-{seed}.json"
+    row = ROWS[label]
+    model = make_model(row.model, row.settings)
+    key = [__version__, model.settings(), split.source_fingerprint, split.fingerprint]
     cell: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if cell.get("key") != json.loads(json.dumps(key)):
+        cell = {}  # other settings, data or version: not the same cell
     asked = {column.path[2] for column in table.columns if column.path[0] == "f1"}
     known = set(cell.get("f1", {}).get(TARGETS[0], {}))
     if cell and asked <= known:
         return cell
     missing = sorted((asked | ({"network"} if not cell else set())) - known)
-    row = ROWS[label]
-    model = make_model(row.model, row.settings)
     model.fit(split.train, split.valid, seed=seed, progress=False, secure=False)
     cell |= {
+        "key": key,
         "label": label,
         "seed": seed,
         "seconds": model.facts["seconds"],

@@ -52,6 +52,7 @@ def write_table(record: Mapping[str, Any], folder: str | Path) -> list[Path]:
 
 def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
     """Ours as dots, the paper's as crosses; one panel per group of columns (what stands before the comma).
+    Attackers who need no model are lines: they are the same for every row.
 
     >>> plot_table({"rows": [], "columns": [], "title": "nothing"}, "a.png")
     Traceback (most recent call last):
@@ -69,10 +70,13 @@ def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
     panels = figure.subplots(1, len(groups), squeeze=False, sharey=True)[0]
     for panel, (name, places) in zip(panels, groups.items()):
         for height, row in enumerate(reversed(record["rows"])):
-            ours = [row["figures"][place]["mean"] for place in places]
+            ours = [row["figures"][p]["mean"] for p in places if not _is_null(record["columns"][p])]
             theirs = [row["figures"][p]["paper"] for p in places if row["figures"][p]["paper"] is not None]
             panel.plot(ours, [height + 0.12] * len(ours), "o", color="#4454d6", markersize=3.5)
             panel.plot(theirs, [height - 0.12] * len(theirs), "x", color="#d98b3a", markersize=3.5)
+        for place in places:
+            if _is_null(record["columns"][place]):
+                panel.axvline(record["rows"][0]["figures"][place]["mean"], color="#9096a8", linewidth=0.8)
         panel.set_title(name, fontsize=9)
         panel.tick_params(labelsize=7)
         panel.grid(axis="x", color="#e4e6ee")
@@ -83,6 +87,10 @@ def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
     with atomic_path(Path(path)) as temporary:
         figure.savefig(temporary, format="png")
     return Path(path)
+
+
+def _is_null(head: str) -> bool:
+    return head.endswith(("history", "majority class", "random guess"))
 
 
 def _place(figure: Mapping[str, Any]) -> str:
