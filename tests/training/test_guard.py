@@ -110,6 +110,20 @@ def test_validation_data_are_named_in_the_statement(data) -> None:
     assert any("chosen on private data" in warning for warning in model.guarantee.warnings)
 
 
+def test_validation_data_bring_no_attributes(data, monkeypatch) -> None:
+    """A way around the guard that must stay shut: the validation part has the same users."""
+    seen = []
+    fitted = NoisyPopularity._fit
+    monkeypatch.setattr(
+        NoisyPopularity, "_fit", lambda self, job: (seen.append(job.valid), fitted(self, job))
+    )
+    parts = vr.split.holdout(data, test=0.1, valid=0.1, seed=1)
+    NoisyPopularity().fit(parts.train, parts.valid, progress=False)
+    assert len(seen[0]) == len(parts.valid)
+    assert all(attribute.missing.all() for attribute in seen[0].attributes.values())
+    assert seen[0].links is None
+
+
 def test_the_statement_is_saved_and_checked(data, tmp_path) -> None:
     model = fit(data)
     path = model.save(tmp_path / "model", part="shareable")
@@ -144,6 +158,15 @@ class TestBudget:
         assert spend.epsilon == pytest.approx(1.0, rel=1e-3)
         with pytest.raises(BudgetExhausted):
             fit(data, ledger=ledger, population="shop")
+
+    def test_when_one_claim_is_refused_none_is_paid(self, data, tmp_path) -> None:
+        """The second claim of a run does not fit: the first may not stay behind as spent."""
+        ledger = self.ledger(tmp_path, epsilon=1.5)
+        once = NoisyPopularity()._claims(DataGuard(data).public)
+        with pytest.raises(BudgetExhausted):
+            ledger.reserve_claims("shop", "f", [*once, *once], run="two")
+        assert ledger.accounts("shop")[0].epsilon == 0
+        assert len(ledger.reserve_claims("shop", "f", once, run="one")) == 1
 
     def test_a_refused_fit_has_not_looked(self, data, tmp_path, monkeypatch) -> None:
         looked = []

@@ -22,7 +22,7 @@ from veilrec import __version__
 from veilrec.core import DataError, check, check_choice, check_positive
 from veilrec.privacy import ledger_queries as queries
 from veilrec.privacy.events import RELATIONS, Event, Neighbours, check_budget
-from veilrec.privacy.guarantee import UNITS, Unit
+from veilrec.privacy.guarantee import UNITS, Claim, Unit
 from veilrec.privacy.ledger_entries import check_name, known_events, new_spend, now
 from veilrec.privacy.ledger_file import ledger_path, reading, writing
 from veilrec.privacy.ledger_hold import hold, let_go
@@ -159,22 +159,62 @@ class Ledger:
         spend = new_spend(
             population, fingerprint, events, delta, run, unit, neighbours, per_user=per_user, grade=grade
         )
-        costs: dict[Pair, queries.Amount] = {(unit, neighbours): (spend.epsilon, spend.delta)}
+        return self._reserve([spend])[0]
+
+    def reserve_claims(
+        self, population: str, fingerprint: str, claims: Iterable[Claim], *, run: str, grade: str = "secure"
+    ) -> list[Reservation]:
+        """Pay for all claims of a run, or for none: when one is refused, nothing is spent.
+
+        >>> import tempfile
+        >>> from veilrec.privacy import Claim, PureEvent
+        >>> event = PureEvent(epsilon=1.0, neighbours="replace")
+        >>> claim = Claim("gender", "attribute", "replace", "OXSF", ("reports",), (event,))
+        >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite")
+        >>> [one.spend.epsilon for one in ledger.reserve_claims("shop", "f", [claim, claim], run="first")]
+        [1.0, 1.0]
+        """
+        spends = [
+            new_spend(
+                population,
+                fingerprint,
+                claim.events,
+                claim.delta,
+                run,
+                claim.unit,
+                claim.neighbours,
+                per_user=claim.per_user if claim.per_user > 1 else None,
+                grade=grade,
+            )
+            for claim in claims
+        ]
+        return self._reserve(spends) if spends else []
+
+    def _reserve(self, spends: list[Spend]) -> list[Reservation]:
+        population = spends[0].population
+        costs: list[dict[Pair, queries.Amount]] = [
+            {(spend.unit, spend.neighbours): (spend.epsilon, spend.delta)} for spend in spends
+        ]
         with reading(self.path, self.timeout) as db:
             limits = queries.limits(db, population)
         while True:
             pairs: list[Pair] = [(limit.unit, limit.neighbours) for limit in limits.values()]
-            costs |= {pair: queries.cost_of(spend, pair) for pair in pairs if pair not in costs}
+            for spend, cost in zip(spends, costs):
+                cost |= {pair: queries.cost_of(spend, pair) for pair in pairs if pair not in cost}
             with writing(self.path, self.timeout) as db:
                 limits = queries.limits(db, population)
-                if any((limit.unit, limit.neighbours) not in costs for limit in limits.values()):
+                if any((limit.unit, limit.neighbours) not in costs[0] for limit in limits.values()):
                     continue  # a limit came in between
-                for limit in limits.values():
-                    pair = (limit.unit, limit.neighbours)
-                    queries.refuse_beyond(limit, queries.total(db, population, pair), spend, costs[pair])
-                spend = replace(spend, reserved_at=now())
-                hold(self.path, queries.add_spend(db, spend, costs))
-            return Reservation(spend, self)
+                numbers = []
+                for place, (spend, cost) in enumerate(zip(spends, costs)):
+                    for limit in limits.values():
+                        pair = (limit.unit, limit.neighbours)
+                        queries.refuse_beyond(limit, queries.total(db, population, pair), spend, cost[pair])
+                    spends[place] = replace(spend, reserved_at=now())
+                    numbers.append(queries.add_spend(db, spends[place], cost))
+                for number in numbers:  # none is held before all are allowed
+                    hold(self.path, number)
+            return [Reservation(spend, self) for spend in spends]
 
     def resume(
         self, reservation_id: str, *, population: str, fingerprint: str, events: Iterable[Event]

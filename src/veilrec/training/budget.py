@@ -20,8 +20,10 @@ def reserve(
     noise: Noise,
     checkpoint: Path | None,
 ) -> list[Reservation]:
-    """One reservation per claim that pays; with a checkpoint folder their numbers are kept there, and a fit
-    that goes on continues them instead of paying again.
+    """One reservation per claim that pays, all or none.
+
+    With a checkpoint folder their numbers are kept there, and a fit that goes on continues them instead of
+    paying again.
 
     >>> import tempfile
     >>> import veilrec as vr
@@ -43,20 +45,7 @@ def reserve(
             ledger.resume(number, population=population, fingerprint=fingerprint, events=claim.events)
             for number, claim in zip(numbers, claims, strict=True)
         ]
-    held = [
-        ledger.reserve(
-            population,
-            fingerprint,
-            claim.events,
-            delta=claim.delta,
-            run=run,
-            unit=claim.unit,
-            neighbours=claim.neighbours,
-            per_user=claim.per_user if claim.per_user > 1 else None,
-            grade=noise.grade,
-        )
-        for claim in claims
-    ]
+    held = ledger.reserve_claims(population, fingerprint, claims, run=run, grade=noise.grade)
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_json(kept, [one.id for one in held])

@@ -25,7 +25,7 @@ from veilrec.data import Dataset, Ids, to_kind
 from veilrec.metrics import rank_all
 from veilrec.privacy import Claim, Guarantee, Ledger, Noise
 from veilrec.training.budget import reserve
-from veilrec.training.guard import DataGuard
+from veilrec.training.guard import DataGuard, strip
 
 Array = NDArray[Any]
 
@@ -182,6 +182,8 @@ class Recommender(ABC):
         noise = Noise.secure() if secure else Noise.research(seed, self.word)
         place = None if checkpoint is None else Path(checkpoint)
         seen, way = (guard.public, guard) if claims else (train, None)
+        if claims and valid is not None:  # early stopping needs interactions; nothing else of them is open
+            valid = strip(valid, keep=("interactions",))
         job = Job(seen, valid, seed, device, place, progress, [], noise, way, train.fingerprint)
         held = []
         if ledger is not None and claims:
