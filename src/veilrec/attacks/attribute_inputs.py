@@ -24,7 +24,7 @@ class Attackable(Protocol):
     >>> import veilrec as vr
     >>> model: Attackable = vr.Popularity().fit(vr.synthetic(20, 15, 90))
     >>> len(model.users), sorted(model.view("X"))
-    (20, ['recommend', 'reports', 'shared'])
+    (20, ['probe', 'recommend', 'reports', 'scores', 'shared'])
     """
 
     @property

@@ -8,6 +8,7 @@ down.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
 from abc import ABC, abstractmethod
@@ -83,6 +84,8 @@ class Recommender(ABC):
     """Whether scores are ratings on the data's scale, so that MAE and RMSE make sense."""
     reports: ClassVar[tuple[str, ...]] = ()
     """Names of private arrays, a row per user, that are released all the same: reports with noise."""
+    server_sees: ClassVar[tuple[str, ...] | None] = None
+    """Names of private arrays that the server holds; None: all of them, because the server trained it."""
     uncovered: ClassVar[tuple[str, ...]] = ()
     """Purposes for which a private system looks at data without noise: the statement names them."""
     not_covered: ClassVar[tuple[str, ...]] = ()
@@ -327,21 +330,34 @@ class Recommender(ABC):
     def view(self, adversary: str = "X") -> dict[str, Any]:
         """What an adversary sees of the fitted model: the hand-over to an attack.
 
-        ``shared`` are the arrays that may be published, and all that "O", an outsider with the model, gets.
-        "X" also sees people's lists: ``recommend`` is callable. ``reports`` are released arrays with one
-        row per user, in the order of ``users`` (perturbed features, say), of systems that have some.
-        Histories are the attacker's own knowledge and never come from here.
+        ``shared`` are the arrays that may be published, and ``probe`` what can be computed from them: scores
+        for any histories (users x items), where the model can fold in. That is all that "O", an outsider
+        with the model, gets. "X" sees people's lists and scores too: ``recommend`` takes ids, ``scores``
+        codes, and ``probe`` is answered by the whole model. "S" is the server: ``server`` are the private
+        arrays of ``server_sees``. ``reports`` are released arrays with one row per user, in the order of
+        ``users`` (perturbed features, say), of systems that have some. Histories are the attacker's own
+        knowledge and never come from here.
 
         >>> import veilrec as vr
         >>> model = vr.Popularity().fit(Dataset.from_arrays(["ann", "bob"], ["tea", "mate"]))
         >>> sorted(model.view("O")), sorted(model.view("X"))
-        (['reports', 'shared'], ['recommend', 'reports', 'shared'])
+        (['probe', 'reports', 'shared'], ['probe', 'recommend', 'reports', 'scores', 'shared'])
+        >>> sorted(model.view("S"))
+        ['probe', 'reports', 'server', 'shared']
         """
-        check_choice("adversary", adversary, ("O", "X"))
+        check_choice("adversary", adversary, ("O", "X", "S"))
         _ = self.items
         told = {name: array for name, array in self.private.items() if name in self.reports}
         seen: dict[str, Any] = {"shared": dict(self.shared), "reports": told}
-        return seen | {"recommend": self.recommend} if adversary == "X" else seen
+        if adversary == "X":
+            served = {"scores": self.score_codes, "probe": self._score_histories}
+            return seen | {"recommend": self.recommend} | served
+        if adversary == "S":
+            names = self.private if self.server_sees is None else self.server_sees
+            seen["server"] = {name: self.private[name] for name in names if name in self.private}
+        published = copy.copy(self)  # what its holder can run: no histories, no other private arrays
+        published.private, published._history = told | seen.get("server", {}), None
+        return seen | {"probe": published._score_histories}
 
     def similar_items(self, items: Iterable[Any], k: int = 10) -> Any:
         """The ``k`` items most like each of ``items``: a frame of item, similar, rank and score."""
