@@ -8,6 +8,27 @@ from torch import Tensor, nn
 from veilrec.models.propagation import Adjacency, propagate, propagate_mean
 
 
+def start_vectors(graph: Adjacency, size: int, generator: torch.Generator) -> Tensor:
+    """Vectors of all nodes to begin with, from N(0, 0.01).
+
+    >>> import scipy.sparse as sp
+    >>> start_vectors(Adjacency(sp.csr_matrix([[1.0, 1.0]])), 4, torch.Generator()).shape
+    torch.Size([3, 4])
+    """
+    start = torch.empty(sum(graph.shape), size).normal_(0, 0.1, generator=generator)
+    return start.to(graph.value.device)
+
+
+def xavier(rows: int, columns: int, generator: torch.Generator, device: torch.device) -> nn.Parameter:
+    """Weights to begin with (Glorot and Bengio, AISTATS 2010).
+
+    >>> bool((xavier(3, 3, torch.Generator(), torch.device("cpu")).abs() <= 1).all())
+    True
+    """
+    bound = (6 / (rows + columns)) ** 0.5
+    return nn.Parameter(torch.empty(rows, columns).uniform_(-bound, bound, generator=generator).to(device))
+
+
 class LightGCNBackbone(nn.Module):
     """LightGCN (He et al., SIGIR 2020): no weights but the embeddings, no non-linearity.
 
@@ -25,8 +46,7 @@ class LightGCNBackbone(nn.Module):
     ) -> None:
         super().__init__()
         self.graph, self.layers = graph, layers
-        start = torch.empty(sum(graph.shape), embedding_size).normal_(0, 0.1, generator=generator)
-        self.embedding = nn.Parameter(start.to(graph.value.device))  # [users + items, embedding_size]
+        self.embedding = nn.Parameter(start_vectors(graph, embedding_size, generator))  # [nodes, size]
 
     def forward(self, dropout: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Final vectors of users [n_users, embedding_size] and items [n_items, embedding_size]."""
@@ -57,23 +77,13 @@ class NGCFBackbone(nn.Module):
     ) -> None:
         super().__init__()
         self.graph, self.dropout = graph, dropout
-        device = graph.value.device
-
-        def xavier(rows: int, columns: int) -> nn.Parameter:
-            bound = (6 / (rows + columns)) ** 0.5
-            return nn.Parameter(
-                torch.empty(rows, columns).uniform_(-bound, bound, generator=generator).to(device)
-            )
-
-        start = torch.empty(sum(graph.shape), embedding_size).normal_(0, 0.1, generator=generator)
-        self.embedding = nn.Parameter(start.to(device))  # [users + items, embedding_size]
-        self.sum_weight = nn.ParameterList(xavier(embedding_size, embedding_size) for _ in range(layers))
-        self.product_weight = nn.ParameterList(xavier(embedding_size, embedding_size) for _ in range(layers))
-        self.sum_bias = nn.ParameterList(
-            nn.Parameter(torch.zeros(embedding_size, device=device)) for _ in range(layers)
-        )
+        device, d = graph.value.device, embedding_size
+        self.embedding = nn.Parameter(start_vectors(graph, d, generator))  # [users + items, d]
+        self.sum_weight = nn.ParameterList(xavier(d, d, generator, device) for _ in range(layers))
+        self.product_weight = nn.ParameterList(xavier(d, d, generator, device) for _ in range(layers))
+        self.sum_bias = nn.ParameterList(nn.Parameter(torch.zeros(d, device=device)) for _ in range(layers))
         self.product_bias = nn.ParameterList(
-            nn.Parameter(torch.zeros(embedding_size, device=device)) for _ in range(layers)
+            nn.Parameter(torch.zeros(d, device=device)) for _ in range(layers)
         )
 
     def forward(self, dropout: torch.Generator | None = None) -> tuple[Tensor, Tensor]:

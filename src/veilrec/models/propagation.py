@@ -31,12 +31,21 @@ class Adjacency:
         graph = sp.block_array([[None, binary], [binary.T.tocsr(), None]], format="csr")
         graph.sort_indices()
         degree = np.diff(graph.indptr)
-        scale = 1.0 / np.sqrt(np.maximum(degree, 1))
+        scale = self._scale(degree, users, items)
         rows = np.repeat(scale, degree)
-        self.shape = (users, items)
+        self.shape, self.matrix = (users, items), binary
         self.pointer = torch.from_numpy(graph.indptr.astype(np.int32)).to(device)
         self.column = torch.from_numpy(graph.indices.astype(np.int32)).to(device)
         self.value = torch.from_numpy((rows * scale[graph.indices]).astype(np.float32)).to(device)
+
+    def _scale(self, degree: Any, users: int, items: int) -> Any:
+        """What row and column of each node are multiplied by: degree^-1/2."""
+        return 1.0 / np.sqrt(np.maximum(degree, 1))
+
+    @property
+    def degree(self) -> Tensor:
+        """How many neighbours each node has, at least 1."""
+        return self.pointer.diff().clamp(min=1).float()
 
     def product(self, vectors: Tensor) -> Tensor:
         """A @ vectors, without a gradient."""

@@ -6,13 +6,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
-from veilrec.core import check_count, check_non_negative, check_positive
+from veilrec.core import check_choice, check_count, check_non_negative, check_positive
+from veilrec.data import Dataset
 from veilrec.models import Adjacency
-from veilrec.training import Array, Job, Recommender, fit_softmax, pick_device, torch_stream
+from veilrec.training import Array, Job, Labels, Recommender, fit_softmax, pick_device, torch_stream
 
 
 def unit_rows(vectors: Array) -> Array:
@@ -44,7 +46,8 @@ class GraphRecommender(VectorRecommender, ABC):
     ``epochs`` is the length of the schedule; with validation data the best epoch is kept and the run stops
     after ``patience`` validations without a better one. An epoch passes all users in ``batches`` parts, each
     of which shares ``negatives`` items. A score is cos(p_u, q_i) |q_i|^norm_power: 0 ranks by the angle
-    alone, 1 by the inner product, which favours popular items.
+    alone, 1 by the inner product, which favours popular items. ``loss`` is "softmax", or "bpr" with one
+    other item for each liked one (``training/pairwise.py``), for which ``norm_power`` should be 1.
     """
 
     embedding_size: int = 64
@@ -59,6 +62,7 @@ class GraphRecommender(VectorRecommender, ABC):
     norm_power: float = 0.5
     patience: int = 5
     validate_every: int = 5
+    loss: str = "softmax"
 
     def __post_init__(self) -> None:
         for name in (
@@ -76,25 +80,39 @@ class GraphRecommender(VectorRecommender, ABC):
         check_non_negative("weight_decay", self.weight_decay)
         check_non_negative("user_power", self.user_power)
         check_non_negative("norm_power", self.norm_power)
+        check_choice("loss", self.loss, ["softmax", "bpr"])
 
     @abstractmethod
     def _backbone(self, graph: Adjacency, generator: torch.Generator) -> nn.Module:
         """The module whose forward gives user and item vectors."""
 
+    def _scored(self, users: Tensor, items: Tensor) -> tuple[Array, Array]:
+        """The vectors whose inner product is the score, from those of the backbone."""
+        length = items.norm(dim=1, keepdim=True).clamp_(min=1e-12)
+        scaled = items * length.pow(self.norm_power - 1)
+        return F.normalize(users, dim=1).cpu().numpy(), scaled.cpu().numpy()
+
     def _finish(self, backbone: nn.Module, graph: Adjacency) -> None:
         """Whatever else the model keeps of its trained backbone."""
 
     def _fit(self, job: Job) -> None:
-        graph = Adjacency(self.history, pick_device(job.device))
+        self._train(job, self._graph(self.history, job), Labels(self.history), job.train)
+
+    def _graph(self, matrix: sp.csr_matrix, job: Job) -> Adjacency:
+        return Adjacency(matrix, pick_device(job.device))
+
+    def _train(self, job: Job, graph: Adjacency, labels: Labels, seen: Dataset) -> None:
+        """Vectors that spread over ``graph`` learn ``labels``: two things, which need not be the same data.
+
+        ``seen`` is left out of the lists by which validation judges.
+        """
         backbone = self._backbone(graph, torch_stream(job.seed, self.word, "init"))
 
         def final() -> tuple[Array, Array]:
             with torch.no_grad():
                 users, items = backbone()
-                length = items.norm(dim=1, keepdim=True).clamp_(min=1e-12)
-                scaled = items * length.pow(self.norm_power - 1)
-                return F.normalize(users, dim=1).cpu().numpy(), scaled.cpu().numpy()
+                return self._scored(users, items)
 
-        fit_softmax(job, self, backbone, final)
+        fit_softmax(job, self, backbone, final, labels, seen)
         self.private["user_vectors"], self.shared["item_vectors"] = final()
         self._finish(backbone, graph)

@@ -4,11 +4,13 @@ from veilrec.training.evaluation import PROTOCOLS, Evaluation, evaluate, predict
 from veilrec.training.files import read_model, save_model
 from veilrec.training.guard import Closed, DataGuard
 from veilrec.training.loop import Progress, run_epochs
+from veilrec.training.pairwise import bpr_loss, pair_scores
 from veilrec.training.private import PrivateTraining
 from veilrec.training.recommender import Array, Job, Recommender
 from veilrec.training.released import release_once
 from veilrec.training.sampling import NegativeSampler
 from veilrec.training.softmax import (
+    Labels,
     descend,
     fit_softmax,
     optimiser_state,
@@ -23,15 +25,18 @@ __all__ = [
     "DataGuard",
     "Evaluation",
     "Job",
+    "Labels",
     "NegativeSampler",
     "PROTOCOLS",
     "PrivateTraining",
     "Progress",
     "Recommender",
+    "bpr_loss",
     "descend",
     "evaluate",
     "fit_softmax",
     "optimiser_state",
+    "pair_scores",
     "pick_device",
     "predict_pairs",
     "read_model",

@@ -10,26 +10,34 @@ The log-sum of a user serves all their positives, one dense product serves the b
 one sparse product. An epoch has a fixed number of batches, so its cost is that many propagations over the
 graph plus users x negatives products: linear in the data. Each user weighs n_u^user_power, so that 1 is the
 plain mean over interactions and 0 the mean over users.
+
+The loss is linear in the labels. So labels told by randomised response are put right without bias
+(:class:`Labels`): every cell of a row loses the same small weight, and the lies cancel on average. A model
+whose ``loss`` is "bpr" is trained by the pairwise loss of ``pairwise.py`` instead.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from veilrec.core import stream, stream_seed
+from veilrec.core import check, stream, stream_seed
 from veilrec.data import Dataset
 from veilrec.models import gather_rows
 from veilrec.training.evaluation import validation_score
 from veilrec.training.loop import Iterative, run_epochs
+from veilrec.training.pairwise import bpr_loss
 from veilrec.training.recommender import Array, Job
+from veilrec.training.sampling import NegativeSampler
 
 _ROWS_AT_ONCE = 8192
 """Users whose logits are held in memory at a time."""
@@ -93,10 +101,44 @@ def descend(
     return loss.item()
 
 
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Who likes what, as the loss is told: ``matrix`` holds ones, users x items.
+
+    A true pair is told with probability ``truth``, any other with ``lie``; then a told pair weighs
+    1 / (truth - lie), and every cell lie / (truth - lie) less, which is right on average.
+
+    >>> told = Labels(sp.csr_matrix(np.ones((1, 4), np.float32)), truth=0.75, lie=0.25)
+    >>> told.counts.tolist()  # (4 - 4 x 0.25) / 0.5
+    [6.0]
+    """
+
+    matrix: sp.csr_matrix
+    truth: float = 1.0
+    lie: float = 0.0
+
+    def __post_init__(self) -> None:
+        good = 0 <= self.lie < self.truth <= 1
+        check(good, "lie", f"from 0 to below truth, {self.truth!r}", self.lie)
+
+    @property
+    def counts(self) -> Array:
+        """How many items each user likes, estimated without bias where labels lie."""
+        told = np.diff(self.matrix.indptr)
+        return np.asarray((told - self.lie * self.matrix.shape[1]) / (self.truth - self.lie))
+
+
 def softmax_loss(
-    users: Tensor, items: Tensor, positives: Any, negatives: Tensor, temperature: float
+    users: Tensor,
+    items: Tensor,
+    positives: Any,
+    negatives: Tensor,
+    temperature: float,
+    less: Array | None = None,
 ) -> Tensor:
     """The loss above for unit vectors; ``positives`` holds weights, users of the batch x items.
+
+    ``less`` is taken from the weight of every cell, a number per user.
 
     >>> import scipy.sparse as sp
     >>> liked = sp.csr_matrix(np.array([[1, 0]], np.float32))  # one user, who has the first of two items
@@ -104,7 +146,12 @@ def softmax_loss(
     -2.0
     """
     weight = torch.from_numpy(np.asarray(positives.sum(axis=1), dtype=np.float32).ravel()).to(users.device)
-    attraction = (users * gather_rows(positives, items)).sum() / temperature
+    liked = gather_rows(positives, items)  # [users, embedding_size]
+    if less is not None:
+        base = torch.from_numpy(np.asarray(less, np.float32)).to(users.device)
+        weight = weight - base * len(items)
+        liked = liked - base[:, None] * items.sum(0)
+    attraction = (users * liked).sum() / temperature
     others = items[negatives].T / temperature  # [embedding_size, negatives]
 
     def log_sum(part: Tensor) -> Tensor:
@@ -122,6 +169,7 @@ def softmax_loss(
 class SoftmaxModel(Iterative, Protocol):
     """The settings that :func:`fit_softmax` reads from a model."""
 
+    loss: str
     batches: int
     negatives: int
     temperature: float
@@ -131,12 +179,19 @@ class SoftmaxModel(Iterative, Protocol):
 
 
 def fit_softmax(
-    job: Job, model: SoftmaxModel, module: nn.Module, final: Callable[[], tuple[Array, Array]]
+    job: Job,
+    model: SoftmaxModel,
+    module: nn.Module,
+    final: Callable[[], tuple[Array, Array]],
+    labels: Labels | None = None,
+    seen: Dataset | None = None,
 ) -> None:
     """Train ``module`` (its forward gives user and item vectors) in place and leave it at the best epoch.
 
-    ``final`` gives the vectors as they will be scored; validation is Recall@20 of full ranking. The
-    learning rate falls to zero along half a cosine over ``epochs``. The settings are the model's.
+    ``labels`` is what the loss learns from, ``seen`` what validation leaves out of the lists; both are the
+    training data unless said. ``final`` gives the vectors as they will be scored; validation is Recall@20 of
+    full ranking. The learning rate falls to zero along half a cosine over ``epochs``. The settings are the
+    model's.
 
     >>> import veilrec as vr
     >>> from veilrec.models import Adjacency, LightGCNBackbone
@@ -149,10 +204,11 @@ def fit_softmax(
     [1.0, 2.0, 3.0]
     """
     word, epochs, learning_rate = model.word, model.epochs, model.learning_rate
-    history = job.train.matrix()
-    counts = np.diff(history.indptr)
-    active = np.flatnonzero(counts)
-    share = np.power(np.maximum(counts, 1.0), model.user_power - 1.0).astype(np.float32)
+    labels = Labels(job.train.matrix()) if labels is None else labels
+    told, span = np.diff(labels.matrix.indptr), labels.truth - labels.lie
+    active = np.flatnonzero(labels.counts >= 1.0)  # who seems to like nothing teaches nothing
+    share = (np.power(np.maximum(labels.counts, 1.0), model.user_power - 1.0) / span).astype(np.float32)
+    sampler = NegativeSampler(labels.matrix) if model.loss == "bpr" else None
     parameters = dict(module.named_parameters())
     device = next(iter(parameters.values())).device
     optimiser = torch.optim.Adam(list(parameters.values()), lr=learning_rate, fused=True)
@@ -167,22 +223,29 @@ def fit_softmax(
         for index, batch in enumerate(np.array_split(random.permutation(active), batches)):
             rate = 0.5 * learning_rate * (1 + math.cos(math.pi * (epoch + index / batches) / epochs))
             optimiser.param_groups[0]["lr"] = rate
-            rows = history[batch]
-            rows.data = np.repeat(share[batch], counts[batch])
-            drawn = np.sort(random.choice(job.train.n_items, pool, replace=False))
+            rows = labels.matrix[batch]
+            rows.data = np.repeat(share[batch], told[batch])
             users, items = module(dropout)
-            loss = softmax_loss(
-                F.normalize(users[torch.from_numpy(batch).to(device)], dim=1),
-                F.normalize(items, dim=1),
-                rows,
-                torch.from_numpy(drawn).to(device),
-                model.temperature,
-            )
+            own = users[torch.from_numpy(batch).to(device)]
+            if sampler is not None:  # one other item for each that is liked
+                drawn = sampler.draw(np.repeat(batch, told[batch]), random)
+                loss = bpr_loss(own, items, rows, drawn)
+            else:
+                drawn = np.sort(random.choice(job.train.n_items, pool, replace=False))
+                loss = softmax_loss(
+                    F.normalize(own, dim=1),
+                    F.normalize(items, dim=1),
+                    rows,
+                    torch.from_numpy(drawn).to(device),
+                    model.temperature,
+                    labels.lie * share[batch] if labels.lie else None,
+                )
             total += descend(loss, optimiser, parameters, model.weight_decay)
         return total / batches
 
     def validate(valid: Dataset) -> float:
         users, items = final()
-        return validation_score(lambda codes: users[codes] @ items.T, job.train, valid)
+        known = job.train if seen is None else seen
+        return validation_score(lambda codes: users[codes] @ items.T, known, valid)
 
     run_epochs(job, model, state=state, step=step, validate=validate, keep=tuple(parameters))
