@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from veilrec.systems import DPGram as DPGram
     from veilrec.systems import DPSpectral as DPSpectral
     from veilrec.systems import GERAIPaper as GERAIPaper
+    from veilrec.systems import GERAIFunctional as GERAIFunctional
     from veilrec.systems import GERAIUsers as GERAIUsers
     from veilrec.systems import ItemKNN as ItemKNN
     from veilrec.systems import LightGCN as LightGCN
@@ -68,6 +69,7 @@ _ROOM_OF = {
     "GCN": "systems",
     "GERAI": "systems",
     "GERAIPaper": "systems",
+    "GERAIFunctional": "systems",
     "GERAIUsers": "systems",
     "GFCF": "systems",
     "Guarantee": "privacy",

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 import veilrec as vr
 from veilrec.core import DataError
 from veilrec.privacy import Ledger, default_delta
-from veilrec.systems.dp_gram import DPGram, ease_table, eigenvalue_gain, leading, packed, unpacked
+from veilrec.privacy.mechanisms import packed, unpacked
+from veilrec.systems.dp_gram import DPGram, ease_table, eigenvalue_gain, leading
 from veilrec.systems.ease import ease_weights
 from veilrec.systems.private_items import bounded_rows, drawn_items
 
@@ -105,7 +106,7 @@ def test_packing_keeps_the_norm_and_comes_back() -> None:
     matrix = np.random.default_rng(1).standard_normal((7, 7))
     matrix += matrix.T
     assert np.linalg.norm(packed(matrix)) == pytest.approx(np.linalg.norm(matrix))
-    np.testing.assert_allclose(unpacked(packed(matrix)), matrix)
+    np.testing.assert_allclose(unpacked(packed(matrix), len(matrix)), matrix)
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -114,7 +115,7 @@ def test_the_noise_has_the_stated_size(secure) -> None:
     model = DPGram(**EVERYTHING, epsilon=0.5)
     _, mechanism = model.mechanisms(2)
     noise = vr.privacy.Noise.secure() if secure else vr.privacy.Noise.research(1)
-    out = unpacked(mechanism.release(packed(np.zeros((120, 120))), noise, "x"))
+    out = unpacked(mechanism.release(packed(np.zeros((120, 120))), noise, "x"), 120)
     off, on = out[np.triu_indices(120, 1)], out.diagonal()
     assert np.std(off) == pytest.approx(mechanism.sigma / 2**0.5, rel=0.05)
     assert np.std(on) == pytest.approx(mechanism.sigma, rel=0.4)

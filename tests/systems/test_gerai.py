@@ -18,7 +18,7 @@ from veilrec.data import Categorical, Dataset
 from veilrec.models import AttentionGCN
 from veilrec.privacy import Noise
 from veilrec.privacy.mechanisms import PaperFunctional
-from veilrec.systems import GCN, GERAI, GERAIPaper, GERAIUsers
+from veilrec.systems import GCN, GERAI, GERAIFunctional, GERAIPaper, GERAIUsers
 from veilrec.systems.attention import taylor_loss
 from veilrec.systems.gerai import unary_reports
 from veilrec.systems.gerai_users import UserTower, drawn_rows
@@ -93,7 +93,7 @@ def test_an_adaptive_attacker_gets_the_reports_and_nothing_truer(model) -> None:
 
 def test_forms_and_variants() -> None:
     assert isinstance(GERAI.paper(ablation="NL"), GERAIPaper)
-    assert GERAI.variants() == {"attributes": GERAI, "users": GERAIUsers}
+    assert GERAI.variants() == {"attributes": GERAI, "users": GERAIUsers, "functional": GERAIFunctional}
 
 
 # -- structure: who reads what ---------------------------------------------------------------------------
@@ -334,3 +334,24 @@ def test_rows_are_drawn_evenly() -> None:
     assert (ids[:, 0] != ids[:, 1]).all()
     counts = np.bincount(ids.ravel(), minlength=6)
     assert counts.min() > 0.9 * 8000 / 6
+
+
+def test_pairs_of_the_user_twin_are_drawn_like_the_noise(monkeypatch) -> None:
+    """From the public seed they would shift for all other users when one comes or goes."""
+    drawn: list[np.ndarray] = []
+    original = NegativeSampler.draw
+
+    def watch(self, users, random):
+        found = original(self, users, random)
+        drawn.append(found)
+        return found
+
+    monkeypatch.setattr(NegativeSampler, "draw", watch)
+
+    def pairs(secure: bool) -> list[list[int]]:
+        drawn.clear()
+        fit(GERAIUsers(epochs=1, embedding_size=4, sampling_rate=1.0), secure=secure)
+        return [array.ravel().tolist() for array in drawn]
+
+    assert pairs(secure=False) == pairs(secure=False)
+    assert pairs(secure=True) != pairs(secure=True)

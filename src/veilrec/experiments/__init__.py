@@ -2,8 +2,8 @@
 
 from veilrec.experiments.compare import Comparison, compare, run_plan
 from veilrec.experiments.config import load_config, load_plan, make_model
-from veilrec.experiments.gerai_tables import GERAI_TABLES, reproduce
 from veilrec.experiments.pages import plot_table, table_page, write_table
+from veilrec.experiments.papers import TABLES, reproduce
 from veilrec.experiments.plots import plot_comparison
 from veilrec.experiments.records import (
     command_line,
@@ -26,13 +26,13 @@ __all__ = [
     "Entry",
     "EvaluateSpec",
     "Experiment",
-    "GERAI_TABLES",
     "NULL_MODEL",
     "Plan",
     "Range",
     "Run",
     "SPACES",
     "SplitSpec",
+    "TABLES",
     "Tuning",
     "command_line",
     "compare",

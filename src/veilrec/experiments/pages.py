@@ -8,6 +8,8 @@ from typing import Any
 
 from veilrec.core import atomic_path, require, write_text
 
+_COLOURS = ("#d98b3a", "#5f9e6e", "#9096a8")
+
 
 def table_page(record: Mapping[str, Any]) -> str:
     """The record of a table in Markdown.
@@ -29,6 +31,14 @@ def table_page(record: Mapping[str, Any]) -> str:
         "|---" * (len(record["columns"]) + 1) + "|",
     ]
     lines += [f"| {row['label']} | {' | '.join(map(_place, row['figures']))} |" for row in record["rows"]]
+    if record.get("orderings"):
+        lines += ["", "Which orderings of the paper hold (paired t-test over seeds, p < 0.05):", ""]
+        subject = record["subject"]
+        lines += [f"| | {subject} against | the paper's difference | ours | verdict |", "|---" * 5 + "|"]
+        lines += [
+            f"| {o['what']} | {o['against']} | {o['paper']:+.3f} | {o['ours']:+.3f} | {o['verdict']} |"
+            for o in record["orderings"]
+        ]
     lines += ["", "| | what is kept, from whom |", "|---|---|"]
     lines += [f"| {label} | {words} |" for label, words in record["statements"].items()]
     return "\n".join(lines) + "\n"
@@ -47,7 +57,8 @@ def write_table(record: Mapping[str, Any], folder: str | Path) -> list[Path]:
     place.mkdir(parents=True, exist_ok=True)
     page = place / f"{record['table']}.md"
     write_text(page, table_page(record))
-    return [page, plot_table(record, place / f"{record['table']}.png")]
+    draw = plot_sweep if record.get("sweep") else plot_table
+    return [page, draw(record, place / f"{record['table']}.png")]
 
 
 def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
@@ -84,6 +95,43 @@ def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
     labels = [row["label"] for row in reversed(record["rows"])]
     panels[0].set_yticks(range(len(labels)), labels, fontsize=7)
     figure.suptitle(f"{record['title']}: ours (dots), the paper (crosses)", fontsize=10)
+    with atomic_path(Path(path)) as temporary:
+        figure.savefig(temporary, format="png")
+    return Path(path)
+
+
+def plot_sweep(record: Mapping[str, Any], path: str | Path) -> Path:
+    """A figure of sweeps: a panel for each setting and column, its points joined; other rows are lines.
+
+    >>> import tempfile
+    >>> rows = [{"label": str(n), "figures": [{"mean": n / 9, "sd": None, "paper": None}]} for n in (1, 2)]
+    >>> record = {"rows": rows, "columns": ["hit@5"], "title": "T", "sweep": {"size": {"1": "1", "2": "2"}}}
+    >>> plot_sweep(record, Path(tempfile.mkdtemp()) / "a.png").name
+    'a.png'
+    """
+    figures = require("matplotlib.figure", extra="plots", purpose="the plot of a figure")
+    by_label = {row["label"]: row["figures"] for row in record["rows"]}
+    swept = {label for points in record["sweep"].values() for label in points.values()}
+    shape = (len(record["columns"]), len(record["sweep"]))
+    figure = figures.Figure(figsize=(3.2 * shape[1], 1.9 * shape[0]), dpi=140, layout="constrained")
+    panels = figure.subplots(*shape, squeeze=False, sharey="row", sharex="col")
+    for column, (name, points) in enumerate(record["sweep"].items()):
+        for line, head in enumerate(record["columns"]):
+            panel = panels[line][column]
+            known = [(at, by_label[label][line]["mean"]) for at, label in points.items() if label in by_label]
+            panel.plot([at for at, _ in known], [value for _, value in known], "o-", color="#4454d6", ms=4)
+            for row, colour in zip((r for r in record["rows"] if r["label"] not in swept), _COLOURS):
+                panel.axhline(row["figures"][line]["mean"], color=colour, linewidth=0.9, label=row["label"])
+            panel.grid(axis="y", color="#e4e6ee")
+            panel.tick_params(labelsize=7)
+            panel.spines[["top", "right"]].set_visible(False)
+            if column == 0:
+                panel.set_ylabel(head, fontsize=7)
+            if line == 0:
+                panel.set_title(name, fontsize=9)
+    if panels[0][0].get_legend_handles_labels()[0]:
+        panels[0][-1].legend(fontsize=7, frameon=False)
+    figure.suptitle(record["title"], fontsize=10)
     with atomic_path(Path(path)) as temporary:
         figure.savefig(temporary, format="png")
     return Path(path)

@@ -93,6 +93,12 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
         "clip_norm": Range(0.05, 2.0, log=True),
         "epochs": Range(5, 60),
     },
+    "gerai-functional": {
+        "popular_items": Choice((100, 200, 400, 1000)),
+        "embedding_size": Choice((8, 16, 32)),
+        "scale": Range(0.5, 10.0, log=True),
+        "exponent": Range(0.0, 1.0),
+    },
     "dpmf": {"embedding_size": Choice((8, 16, 32, 64)), "regularization": Range(1.0, 1000.0, log=True)},
     "blurme": {
         "embedding_size": Choice((16, 32, 64, 128)),
@@ -100,6 +106,7 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
         "regularization": Range(1e-4, 0.1, log=True),
     },
     "dp-gram": {
+        "popular_items": Choice((100, 200, 400, 1000)),
         "filter": Choice(("pca", "ease")),
         "rank": Range(8, 256, log=True),
         "shrinkage": Range(0.3, 1.5),

@@ -13,6 +13,7 @@ from veilrec.systems.dpmf import DPMF
 from veilrec.systems.dpne import DPNE
 from veilrec.systems.ease import EASE
 from veilrec.systems.gerai import GERAI, GERAIPaper
+from veilrec.systems.gerai_functional import GERAIFunctional
 from veilrec.systems.gerai_users import GERAIUsers
 from veilrec.systems.gf_cf import GFCF
 from veilrec.systems.ials import IALS
@@ -42,6 +43,7 @@ SYSTEMS: dict[str, type[Recommender]] = {
         GERAI,
         GERAIPaper,
         GERAIUsers,
+        GERAIFunctional,
         DPMF,
         BlurMe,
         DPGram,
@@ -79,6 +81,7 @@ __all__ = [
     "EASE",
     "GCN",
     "GERAI",
+    "GERAIFunctional",
     "GERAIPaper",
     "GERAIUsers",
     "GFCF",

@@ -37,6 +37,8 @@ from veilrec.core import (
     in_threads,
 )
 from veilrec.models import kernels
+from veilrec.privacy import Noise
+from veilrec.privacy.mechanisms import Gaussian, packed, unpacked
 from veilrec.systems.private_items import PrivateItems
 from veilrec.training import Array, Job
 
@@ -87,10 +89,7 @@ class DPGram(PrivateItems):
             )
         self._choose_items(job)
         _, mechanism = self.mechanisms(job.train.n_users)
-        exact = packed(gram(self._bounded(job)))
-        noisy = unpacked(mechanism.release(exact, job.noise, self.label))
-        values, vectors = leading(noisy, self.rank)
-        edge = float(np.sqrt(2 * len(noisy))) * mechanism.sigma
+        values, vectors, edge = noisy_gram(self._bounded(job), mechanism, job.noise, self.label, self.rank)
         gain = eigenvalue_gain(values, self.shrinkage * edge)
         if self.filter == "ease":
             table = ease_table(values * gain, vectors, self.regularization)
@@ -119,28 +118,17 @@ def gram(rows: sp.csr_matrix) -> Array:
     return total
 
 
-def packed(matrix: Array) -> Array:
-    """The upper triangle, off the diagonal times sqrt(2): its length is the Frobenius norm of the matrix.
+def noisy_gram(
+    rows: sp.csr_matrix, mechanism: Gaussian, noise: Noise, label: str, rank: int
+) -> tuple[Array, Array, float]:
+    """Step 2: the largest eigenvalues of the released matrix, their vectors, and the edge of the noise.
 
-    >>> packed(np.array([[3.0, 2.0], [2.0, 1.0]])).round(3).tolist()
-    [3.0, 2.828, 1.0]
+    >>> values, vectors, edge = noisy_gram(sp.eye(9, format="csr"), Gaussian(0.1), Noise.research(1), "G", 2)
+    >>> values.shape, vectors.shape, round(edge, 3)
+    ((2,), (9, 2), 0.424)
     """
-    rows, columns = np.triu_indices(len(matrix))
-    return np.asarray(matrix[rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2)))
-
-
-def unpacked(values: Array) -> Array:
-    """The symmetric matrix that ``packed`` made flat.
-
-    >>> unpacked(packed(np.array([[3.0, 2.0], [2.0, 1.0]]))).round(6).tolist()
-    [[3.0, 2.0], [2.0, 1.0]]
-    """
-    size = int(np.sqrt(2 * len(values)))
-    rows, columns = np.triu_indices(size)
-    matrix = np.empty((size, size))
-    matrix[rows, columns] = values / np.where(rows == columns, 1.0, np.sqrt(2))
-    matrix[columns, rows] = matrix[rows, columns]
-    return matrix
+    noisy = unpacked(mechanism.release(packed(gram(rows)), noise, label), rows.shape[1])
+    return *leading(noisy, rank), float(np.sqrt(2 * len(noisy))) * mechanism.sigma
 
 
 def leading(matrix: Array, rank: int) -> tuple[Array, Array]:

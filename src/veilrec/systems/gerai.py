@@ -3,7 +3,7 @@
 ``GERAI`` keeps the attributes: each is reported once, by unary encoding, and nothing else ever reads them.
 ``GERAIPaper`` does what the paper says: a profile report of 20-LDP (algorithms 1 and 2) and noise on the
 coefficients of the pairwise loss (algorithm 3), with the ablations NL (true profiles) and NF (no such noise).
-``gerai_users.py`` has the twin that protects whole users.
+``gerai_users.py`` and ``gerai_functional.py`` have the twins that protect whole users.
 """
 
 from __future__ import annotations
@@ -98,11 +98,12 @@ class GERAI(AttentionRecommender):
         """The certified twins by what they protect.
 
         >>> sorted(GERAI.variants())
-        ['attributes', 'users']
+        ['attributes', 'functional', 'users']
         """
+        from veilrec.systems.gerai_functional import GERAIFunctional
         from veilrec.systems.gerai_users import GERAIUsers
 
-        return {"attributes": GERAI, "users": GERAIUsers}
+        return {"attributes": GERAI, "users": GERAIUsers, "functional": GERAIFunctional}
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         return attribute_claims(self._profiles(public), self.epsilon)

@@ -5,6 +5,10 @@ the user's own data and the shared parameters alone. Each step samples users by 
 exact pairwise loss over some of a user's own pairs, clips its gradient over all parameters jointly, adds
 noise to the sum and divides by a fixed number (``training/private.py``). A user's vector is computed from the
 released parameters and the user's own history, and shown to that user only: joint differential privacy.
+
+Which pairs count is drawn like the noise, not from the seed. All draws of a step come from one stream: with
+coins that anybody can compute a user more or less would shift the pairs of all others, and the sum would move
+by more than one gradient. With secret coins the others' pairs have the same distribution in both cases.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from veilrec.core import check_count, check_positive, stream
+from veilrec.core import check_count, check_positive
 from veilrec.data import Dataset
 from veilrec.privacy import Claim, GaussianEvent, default_delta, gaussian_multiplier
 from veilrec.privacy.events import check_budget, check_sampling_rate
@@ -208,7 +212,8 @@ class GERAIUsers(Recommender):
         def step(epoch: int) -> float:
             training.resume_at(epoch * self._steps_per_epoch)
             for turn in range(self._steps_per_epoch):
-                random = stream(job.seed, self.word, "pairs", epoch, turn)
+                coins = job.noise.child("pairs", epoch, turn)
+                random = np.random.default_rng(coins.below(1 << 62, (2,)))
                 training.step(partial(self._batch, history, given, sampler, random))
                 optimiser.step()
             return 0.0  # the loss itself would be a release

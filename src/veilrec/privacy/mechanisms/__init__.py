@@ -1,7 +1,7 @@
 """The mechanisms: each states its guarantee, emits its event, and is the only one that draws its noise."""
 
 from veilrec.privacy.mechanisms.aggregation import AggregationPerturbation
-from veilrec.privacy.mechanisms.functional import FunctionalMechanism, PairLoss
+from veilrec.privacy.mechanisms.functional import FunctionalMechanism, PairLoss, packed, unpacked
 from veilrec.privacy.mechanisms.functional_paper import PaperFunctional
 from veilrec.privacy.mechanisms.gaussian import Gaussian
 from veilrec.privacy.mechanisms.graph import Edges
@@ -45,6 +45,8 @@ __all__ = [
     "TopDegreeEncoder",
     "UnaryEncoding",
     "modulus",
+    "packed",
     "quantise",
+    "unpacked",
     "whole_bounds",
 ]

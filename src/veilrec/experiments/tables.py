@@ -1,0 +1,198 @@
+"""A table or figure of a paper, computed anew: its figures beside ours, and which of its orderings hold.
+
+A *cell* is one model with one seed on one data set, measured in every way the paper's tables ask for. Cells
+are kept in a folder and not computed again, so that a table can be stopped, continued, and share its cells
+with the other tables of its paper.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from veilrec.core import check_choice, check_count, environment, track, write_json
+from veilrec.data import Dataset, Split
+from veilrec.experiments.config import make_model
+from veilrec.metrics import paired_t
+from veilrec.training import Recommender
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table: the model that we fit for it, its settings, and whether the paper has it.
+
+    >>> Row("gerai-paper", {"ablation": "NL"}).in_paper
+    True
+    """
+
+    model: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    in_paper: bool = True
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of figures: its head, where its values lie in a cell (``path``), what the paper prints.
+
+    >>> Column("hit@5", ("sampled", "hit@5"), {"BPR": 0.348}).paper["BPR"]
+    0.348
+    """
+
+    head: str
+    path: tuple[str, ...]
+    paper: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def group(self) -> str:
+        """What it has in common with its neighbours: the word before @ or a comma."""
+        return self.head.split("@")[0].split(",")[0]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the tables of a paper share: the data, the split of a seed, and what is measured of a model."""
+
+    load: Callable[[str | Path | None], Dataset]
+    split: Callable[[Dataset, int], Split]
+    measure: Callable[[Recommender, Split, int], Figures]
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table: rows by their labels, columns, and the row whose place among the others is the paper's point.
+
+    ``sweep`` makes it a figure: for each panel the labels of its points, by their value.
+    """
+
+    title: str
+    study: Study
+    rows: Mapping[str, Row]
+    columns: tuple[Column, ...]
+    subject: str = ""
+    seeds: int = 5
+    sweep: Mapping[str, Mapping[float, str]] = field(default_factory=dict)
+
+
+def reproduce_table(
+    name: str,
+    table: PaperTable,
+    out: str | Path,
+    *,
+    seeds: int | None = None,
+    data_dir: str | Path | None = None,
+    rows: tuple[str, ...] | None = None,
+    progress: bool = True,
+    command: str | None = None,
+) -> dict[str, Any]:
+    """Compute what is missing of a table and return its record; ``out`` keeps the cells."""
+    seeds = table.seeds if seeds is None else seeds
+    check_count("seeds", seeds)
+    labels = tuple(table.rows) if rows is None else rows
+    for label in labels:
+        check_choice("row", label, table.rows)
+    data = table.study.load(data_dir)
+    cells: dict[str, list[Figures]] = {label: [] for label in labels}
+    for seed, label in track([(s, label) for s in range(seeds) for label in labels], name, show=progress):
+        split = table.study.split(data, seed)
+        cells[label].append(_cell(Path(out), table.rows[label], seed, split, table.study))
+    lines = [_row(label, cells[label], table) for label in labels]
+    return {
+        "table": name,
+        "title": table.title,
+        "command": command or f"python -m veilrec.cli reproduce {name} --seeds {seeds}",
+        "data": data.name,
+        "data_fingerprint": data.fingerprint,
+        "seeds": seeds,
+        "columns": [column.head for column in table.columns],
+        "rows": lines,
+        "subject": table.subject,
+        "orderings": orderings(lines, table),
+        "sweep": {name: {str(at): label for at, label in some.items()} for name, some in table.sweep.items()},
+        "settings": {label: cells[label][0]["settings"] for label in labels},
+        "seconds": {label: [cell["seconds"] for cell in cells[label]] for label in labels},
+        "epochs": {label: [cell["epochs"] for cell in cells[label]] for label in labels},
+        "statements": {label: cells[label][0]["protection"] for label in labels},
+        "environment": environment(),
+    }
+
+
+def orderings(lines: list[dict[str, Any]], table: PaperTable) -> list[dict[str, Any]]:
+    """The paper's subject against each other row, for each group of columns: its difference and ours.
+
+    Ours "holds" if it has the paper's sign and a paired t-test over seeds finds it (p < 0.05), "does not" if
+    the test finds the other sign, and is "open" otherwise.
+    """
+    by_label = {line["label"]: line["figures"] for line in lines}
+    found: list[dict[str, Any]] = []
+    if table.subject not in by_label:
+        return found
+    groups: dict[str, list[int]] = {}
+    for place, column in enumerate(table.columns):
+        if column.paper:
+            groups.setdefault(column.group, []).append(place)
+    for group, places in groups.items():
+        for label, figures in by_label.items():
+            printed = [table.columns[at].paper for at in places]
+            if label == table.subject or any(label not in p or table.subject not in p for p in printed):
+                continue
+            theirs = float(np.mean([p[table.subject] - p[label] for p in printed]))
+            ours = np.mean([by_label[table.subject][at]["values"] for at in places], axis=0)
+            other = np.mean([figures[at]["values"] for at in places], axis=0)
+            gap = float(np.mean(ours - other))
+            sure = len(ours) > 1 and not np.allclose(ours, other) and paired_t(ours, other).p_value < 0.05
+            verdict = "open" if not sure else "holds" if gap * theirs > 0 else "does not"
+            found.append({"what": group, "against": label, "paper": theirs, "ours": gap, "verdict": verdict})
+    return found
+
+
+def _row(label: str, cells: list[Figures], table: PaperTable) -> dict[str, Any]:
+    figures = []
+    for column in table.columns:
+        values = [_found(cell, column.path) for cell in cells]
+        spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        printed = column.paper.get(label)
+        mean = float(np.mean(values))
+        gap = None if printed is None else mean - printed
+        figures.append({"mean": mean, "sd": spread, "paper": printed, "gap": gap, "values": values})
+    return {"label": label, "model": table.rows[label].model, "figures": figures}
+
+
+def _found(cell: Mapping[str, Any], path: tuple[str, ...]) -> float:
+    here: Any = cell
+    for word in path:
+        here = here[word]
+    return float(here)
+
+
+def _cell(folder: Path, row: Row, seed: int, split: Split, study: Study) -> Figures:
+    """One model with one seed, computed or read back; its name tells settings, data and version."""
+    from veilrec import __version__
+
+    model = make_model(row.model, row.settings)
+    about = [__version__, row.model, model.settings(), split.source_fingerprint, split.fingerprint, seed]
+    key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
+    file = folder / "cells" / f"{row.model}-{seed}-{key}.json"
+    if file.exists():
+        kept: Figures = json.loads(file.read_text(encoding="utf-8"))
+        return kept
+    model.fit(split.train, split.valid, seed=seed, progress=False, secure=False)
+    cell = {
+        "model": row.model,
+        "settings": dict(row.settings),
+        "seed": seed,
+        "seconds": model.facts["seconds"],
+        "epochs": model.facts.get("epochs"),
+        "protection": model.guarantee.to_dict()["protection"],
+        **study.measure(model, split, seed),
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_json(file, cell)
+    return cell
