@@ -1,0 +1,35 @@
+"""The table of secure sums, and how the settings of one are read from bytes."""
+
+from __future__ import annotations
+
+import json
+
+from veilrec.core import check, check_choice
+from veilrec.crypto.fixed_point import FixedPoint
+from veilrec.crypto.keys import PublicKey
+from veilrec.crypto.masked_sum import MaskedSum
+from veilrec.crypto.paillier_sum import PaillierSum
+from veilrec.crypto.plain_sum import PlainSum
+from veilrec.crypto.sums import SecureSum
+
+SUMS: dict[str, type[SecureSum]] = {one.word: one for one in (PlainSum, PaillierSum, MaskedSum)}
+_FIELDS = {"bound", "clients", "least", "length", "step", "sum"}
+
+
+def sum_from_bytes(data: bytes, *, insecure: bool = False) -> SecureSum:
+    """The sum whose settings ``to_bytes`` wrote, without any secret; short test keys only if ``insecure``.
+
+    >>> plain = PlainSum(FixedPoint(bound=1.0, step=2**-8, clients=3), length=2)
+    >>> sum_from_bytes(plain.to_bytes()) == plain
+    True
+    """
+    found = json.loads(data)
+    good = isinstance(found, dict) and set(found) - {"key"} == _FIELDS
+    check(good, "settings of a sum", f"JSON with {', '.join(sorted(_FIELDS))}", data[:80])
+    check_choice("sum", found["sum"], SUMS)
+    code = FixedPoint(found["bound"], found["step"], found["clients"])
+    length, least = found["length"], found["least"]
+    if found["sum"] != PaillierSum.word:
+        return SUMS[found["sum"]](code, length, least)
+    key = PublicKey.from_bytes(bytes.fromhex(found.get("key", "")), insecure=insecure)
+    return PaillierSum(code, length, least, key=key)

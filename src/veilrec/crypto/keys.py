@@ -1,0 +1,202 @@
+"""Paillier keys: made from the operating system's randomness, written as bytes, never printed.
+
+A public key is (n, h): n = p q with p and q prime, both 3 mod 4 and gcd(p - 1, q - 1) = 2 (so that n is a
+Blum integer), and h = (-x^2)^n mod n^2 for a random x, the base of the randomisers of Damgard, Jurik and
+Nielsen, "A generalization of Paillier's public-key system with applications to electronic voting", Int. J.
+of Information Security 2010, section 4.2. The security rests on the decisional composite residuosity
+assumption; 2048 bits stand for about 112 bits of strength, 3072 for 128 (NIST SP 800-57).
+
+Files: a header (magic, version, kind, bits), then the numbers, each of fixed length, then a SHA-256 of all
+that against damage. A secret key's file can be read by its owner only, and a file that others can read is
+refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import struct
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from math import gcd
+from pathlib import Path
+
+from veilrec.core import DataError, check, check_choice, require
+from veilrec.crypto.shown import Shown
+
+KEY_BITS = (2048, 3072)
+_HEADER = struct.Struct(">6sBBH")
+_MAGIC, _VERSION = b"VRPAIL", 1
+_KINDS = {"public key": 1, "secret key": 2}
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """What a client needs to encrypt: the modulus n and the base h of the randomisers.
+
+    ``insecure`` marks a short key of a test; it is refused everywhere else, and so are its bytes.
+
+    >>> key = SecretKey.for_tests().public
+    >>> PublicKey.from_bytes(key.to_bytes(), insecure=True) == key, len(key.fingerprint)
+    (True, 16)
+    >>> PublicKey.from_bytes(key.to_bytes())
+    Traceback (most recent call last):
+        ...
+    ValueError: key size must be 2048 or 3072 bits, got 512. Make a new key with SecretKey.generate().
+    """
+
+    n: int = field(repr=False)
+    h: int = field(repr=False)
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        remedy = "Make a new key with SecretKey.generate()."
+        check(self.insecure or self.bits in KEY_BITS, "key size", "2048 or 3072 bits", self.bits, remedy)
+        check(self.n % 2 == 1 and self.n > 1, "n", "odd and above 1", Shown("another number"))
+        good = 1 < self.h < self.n**2 and gcd(self.h, self.n) == 1
+        check(good, "h", "between 1 and n^2 and without a common factor with n", Shown("another number"))
+
+    @property
+    def bits(self) -> int:
+        """The length of the modulus."""
+        return self.n.bit_length()
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """Sixteen bytes that name this key in messages."""
+        return hashlib.sha256(self.to_bytes()).digest()[:16]
+
+    def to_bytes(self) -> bytes:
+        """The key as bytes, the same for the same key."""
+        size = _size(self.bits)
+        return _sealed("public key", self.bits, self.n.to_bytes(size), self.h.to_bytes(2 * size))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, insecure: bool = False) -> PublicKey:
+        """Read what :meth:`to_bytes` wrote."""
+        bits, body = _unsealed("public key", data, (1, 2))
+        size = _size(bits)
+        n, h = int.from_bytes(body[:size]), int.from_bytes(body[size:])
+        key = cls(n, h, insecure and bits not in KEY_BITS)
+        check(key.bits == bits, "n", f"of {bits} bits", key.bits, "The bytes were damaged.")
+        return key
+
+
+@dataclass(frozen=True)
+class SecretKey:
+    """The two primes, and the public key that belongs to them. Neither ``repr`` nor an error shows them.
+
+    >>> key = SecretKey.for_tests()
+    >>> key
+    SecretKey(public=PublicKey(insecure=True))
+    >>> SecretKey.from_bytes(key.to_bytes(), insecure=True) == key
+    True
+    """
+
+    p: int = field(repr=False)
+    q: int = field(repr=False)
+    public: PublicKey
+
+    def __post_init__(self) -> None:
+        good = self.p * self.q == self.public.n and self.p != self.q
+        check(good, "p and q", "two factors of n", Shown("other numbers"), "The bytes were damaged.")
+
+    @classmethod
+    def generate(cls, bits: int = 2048) -> SecretKey:
+        """A fresh key of 2048 or 3072 bits."""
+        check(bits in KEY_BITS, "bits", "2048 or 3072", bits, "Shorter keys can be broken.")
+        return cls._fresh(bits, insecure=False)
+
+    @classmethod
+    def for_tests(cls, bits: int = 512) -> SecretKey:
+        """A short key that protects nothing, for tests and examples only."""
+        check(bits % 16 == 0 and 128 <= bits < 2048, "bits", "a multiple of 16, 128 to 2032", bits)
+        return cls._fresh(bits, insecure=True)
+
+    @classmethod
+    def _fresh(cls, bits: int, insecure: bool) -> SecretKey:
+        half = bits // 2
+        p = _blum_prime(half)
+        q = _blum_prime(half)
+        while abs(p - q).bit_length() < 3 * half // 4 or gcd(p - 1, q - 1) != 2:
+            q = _blum_prime(half)
+        n = p * q
+        x = secrets.randbelow(n - 2) + 2  # a common factor with n would be a factorisation by luck
+        return cls(p, q, PublicKey(n, pow(-x * x % n, n, n * n), insecure))
+
+    def to_bytes(self) -> bytes:
+        """The key as bytes: keep them as you keep the key."""
+        size = _size(self.public.bits)
+        public = (self.public.n.to_bytes(size), self.public.h.to_bytes(2 * size))
+        return _sealed("secret key", self.public.bits, *public, self.p.to_bytes(size), self.q.to_bytes(size))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, insecure: bool = False) -> SecretKey:
+        """Read what :meth:`to_bytes` wrote."""
+        bits, body = _unsealed("secret key", data, (1, 2, 1, 1))
+        size = _size(bits)
+        cuts = (0, size, 3 * size, 4 * size, 5 * size)
+        n, h, p, q = (int.from_bytes(body[start:stop]) for start, stop in pairwise(cuts))
+        return cls(p, q, PublicKey(n, h, insecure and bits not in KEY_BITS))
+
+    def save(self, path: str | Path) -> None:
+        """Write the key to a file that only its owner may read; whole or not at all."""
+        target = Path(path)
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(self.to_bytes())
+                out.flush()
+                os.fsync(out.fileno())
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | Path, *, insecure: bool = False) -> SecretKey:
+        """Read a file that :meth:`save` wrote; one that others can read is refused."""
+        mode = Path(path).stat().st_mode & 0o777
+        if os.name == "posix" and mode & 0o077:
+            remedy = f"Run: chmod 600 {Path(path).name}, and make a new key if others may have read it."
+            raise DataError(f"mode must be 0o600 or less, got {oct(mode)}. {remedy}", file=path)
+        try:
+            return cls.from_bytes(Path(path).read_bytes(), insecure=insecure)
+        except ValueError as error:
+            raise DataError(str(error), file=path) from None
+
+
+def _blum_prime(bits: int) -> int:
+    """A random prime that is 3 mod 4, with its two highest bits set, so that a product has full length."""
+    gmpy2 = require("gmpy2", extra="crypto", purpose="Paillier encryption")
+    while True:
+        candidate = secrets.randbits(bits) | 3 << (bits - 2) | 3
+        if gmpy2.is_prime(candidate, 40):
+            return candidate
+
+
+def _size(bits: int) -> int:
+    return -(-bits // 8)
+
+
+def _sealed(kind: str, bits: int, *parts: bytes) -> bytes:
+    data = _HEADER.pack(_MAGIC, _VERSION, _KINDS[kind], bits) + b"".join(parts)
+    return data + hashlib.sha256(data).digest()
+
+
+def _unsealed(kind: str, data: bytes, sizes: tuple[int, ...]) -> tuple[int, bytes]:
+    """The bits and the body of a key's bytes, all but the numbers themselves checked."""
+    start, tail = _HEADER.size, 32
+    check(len(data) > start + tail, kind, f"more than {start + tail} bytes long", len(data))
+    magic, version, found, bits = _HEADER.unpack_from(data)
+    check(magic == _MAGIC, kind, "a Paillier key of veilrec", magic)
+    check(version == _VERSION, "version", str(_VERSION), version, "A newer veilrec wrote these bytes.")
+    names = {number: name for name, number in _KINDS.items()}
+    check_choice("kind of key", names.get(found), [kind])
+    need = start + tail + sum(sizes) * _size(bits)
+    check(len(data) == need, kind, f"{need} bytes long", len(data), "The bytes were cut.")
+    whole = hashlib.sha256(data[:-tail]).digest() == data[-tail:]
+    check(whole, kind, "whole", Shown("another checksum"), "The bytes were damaged.")
+    return bits, data[start:-tail]

@@ -1,0 +1,200 @@
+"""Paillier encryption of whole numbers: whoever holds ciphertexts can add what is inside, and not read it.
+
+    encrypt(m) = (1 + m n) h^a mod n^2,  a random of bits(n) / 2 bits        add = multiply mod n^2
+
+The randomiser h^a with a short exponent is that of Damgard, Jurik and Nielsen (see :mod:`keys`); that half
+the length is enough follows for Blum integers from the hardness of factoring (Goldreich and Rosen, J. of
+Cryptology 2003). It does not depend on m, so a device can make its randomisers while it is idle
+(:meth:`Encryptor.prepare`); each is used once and then forgotten. h is fixed, so its powers come from a
+table with one row per byte of the exponent. Decryption works modulo p^2 and q^2, one thread for each.
+
+What it does not give. Paillier is malleable: who can multiply ciphertexts can add anything to a sum or count
+a share twice, and no check here sees that. Refused are ciphertexts of another key, of a wrong length, out of
+range or not invertible, and (by the spare bits of :mod:`packing`) most random damage. Integrity against an
+active opponent needs signed messages and proofs of range, which are not offered. Decryption does not run in
+constant time: do not let strangers time the key server.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import struct
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NoReturn
+
+from veilrec.core import check, check_count, require
+from veilrec.crypto.keys import PublicKey, SecretKey
+from veilrec.crypto.shown import Shown
+
+_HEADER = struct.Struct(">6sB16sII")
+_MAGIC, _VERSION = b"VRCIPH", 1
+
+
+def _gmpy2() -> Any:
+    return require("gmpy2", extra="crypto", purpose="Paillier encryption")
+
+
+@dataclass(frozen=True)
+class Ciphertexts:
+    """Encrypted whole numbers under one key, and how many clients' numbers were added in them.
+
+    >>> secret = SecretKey.for_tests()
+    >>> encryptor = Encryptor(secret.public)
+    >>> total = encryptor.encrypt([1, -2]) + encryptor.encrypt([10, 20])
+    >>> total.summands, decrypt(secret, total)
+    (2, [11, 18])
+    """
+
+    key: PublicKey
+    values: tuple[Any, ...] = field(repr=False)
+    summands: int = 1
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __add__(self, other: Ciphertexts) -> Ciphertexts:
+        same = other.key == self.key
+        check(same, "ciphertexts", "under one key", Shown("two keys"), "Encrypt with the key of the round.")
+        check(len(other) == len(self), "ciphertexts", f"{len(self)} as in the first share", len(other))
+        square = _gmpy2().mpz(self.key.n) ** 2
+        values = tuple(a * b % square for a, b in zip(self.values, other.values))
+        return Ciphertexts(self.key, values, self.summands + other.summands)
+
+    def to_bytes(self) -> bytes:
+        """A header with the key's fingerprint, then the numbers, each of the same length."""
+        header = _HEADER.pack(_MAGIC, _VERSION, self.key.fingerprint, len(self), self.summands)
+        width = _width(self.key)
+        return header + b"".join([value.to_bytes(width) for value in self.values])
+
+    @classmethod
+    def from_bytes(cls, data: bytes, key: PublicKey) -> Ciphertexts:
+        """Read what :meth:`to_bytes` wrote; what cannot be a ciphertext under ``key`` is refused."""
+        gmpy2 = _gmpy2()
+        start, width = _HEADER.size, _width(key)
+        check(len(data) >= start, "ciphertexts", f"at least {start} bytes long", len(data))
+        magic, version, fingerprint, count, summands = _HEADER.unpack_from(data)
+        check(magic == _MAGIC, "ciphertexts", "Paillier ciphertexts of veilrec", magic)
+        check(version == _VERSION, "version", str(_VERSION), version, "A newer veilrec wrote these bytes.")
+        names = (key.fingerprint.hex(), fingerprint.hex())
+        remedy = "Encrypt with the key of the round."
+        check(fingerprint == key.fingerprint, "key fingerprint", names[0], names[1], remedy)
+        check_count("summands", summands)
+        need = start + count * width
+        check(len(data) == need, "ciphertexts", f"{need} bytes long", len(data), "The bytes were cut.")
+        read, n = gmpy2.mpz.from_bytes, gmpy2.mpz(key.n)
+        values = tuple([read(data[at : at + width]) for at in range(start, need, width)])
+        square = n * n
+        good = all(0 < value < square for value in values)
+        check(good, "ciphertexts", "from 1 to n^2 - 1", Shown("another number"), "The bytes were damaged.")
+        product = gmpy2.mpz(1)
+        for value in values:  # a product has no common factor with n if and only if no factor of it has one
+            product = product * (value % n) % n
+        check(gmpy2.gcd(product, n) == 1, "ciphertexts", "invertible modulo n", Shown("another number"))
+        return cls(key, values, summands)
+
+
+class Encryptor:
+    """Encrypts under one public key, with randomisers made beforehand where there are some.
+
+    >>> encryptor = Encryptor(SecretKey.for_tests().public)
+    >>> encryptor.prepare(3)
+    >>> _ = encryptor.encrypt([5, 6])
+    >>> encryptor.prepared
+    1
+    """
+
+    def __init__(self, key: PublicKey) -> None:
+        gmpy2 = _gmpy2()
+        self.key = key
+        self._n = gmpy2.mpz(key.n)
+        self._square = self._n**2
+        self._pool: deque[Any] = deque()
+        self._process = os.getpid()
+
+    @property
+    def prepared(self) -> int:
+        """How many randomisers lie ready."""
+        return len(self._pool)
+
+    def prepare(self, count: int) -> None:
+        """Make ``count`` more randomisers; none is ever used twice."""
+        check_count("count", count)
+        self._own_process()
+        self._pool.extend(self._randomiser() for _ in range(count))
+
+    def encrypt(self, plaintexts: Sequence[int]) -> Ciphertexts:
+        """Encrypt signed whole numbers of a size below n / 2."""
+        self._own_process()
+        n, square, half = self._n, self._square, self._n // 2
+        good = all(-half <= one <= half for one in plaintexts)
+        check(good, "plaintexts", "from -n/2 to n/2", Shown("a larger number"), "Pack fewer slots.")
+        values = []
+        for one in plaintexts:
+            randomiser = self._pool.popleft() if self._pool else self._randomiser()
+            values.append((1 + one * n) * randomiser % square)
+        return Ciphertexts(self.key, tuple(values))
+
+    def _randomiser(self) -> Any:
+        power = 1
+        table, square = _table(self.key), self._square
+        for row, byte in zip(table, secrets.token_bytes(len(table))):
+            power = power * row[byte] % square
+        return power
+
+    def _own_process(self) -> None:
+        if self._process != os.getpid():  # a forked child must not use its parent's randomisers again
+            self._pool.clear()
+            self._process = os.getpid()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("An Encryptor cannot be copied: a randomiser would be used twice. Make a new one.")
+
+
+@lru_cache(maxsize=2)
+def _table(key: PublicKey) -> list[list[Any]]:
+    """Row i, entry j: h^(j 256^i) mod n^2, for exponents of half the bits of n."""
+    gmpy2 = _gmpy2()
+    square, base, rows = gmpy2.mpz(key.n) ** 2, gmpy2.mpz(key.h), []
+    for _ in range(-(-key.bits // 16)):
+        row = [gmpy2.mpz(1)]
+        for _ in range(255):
+            row.append(row[-1] * base % square)
+        rows.append(row)
+        base = row[-1] * base % square
+    return rows
+
+
+def decrypt(secret: SecretKey, ciphertexts: Ciphertexts) -> list[int]:
+    """The whole numbers inside, from -n/2 to n/2, by the Chinese remainder theorem.
+
+    >>> secret, other = SecretKey.for_tests(), SecretKey.for_tests()
+    >>> decrypt(other, Encryptor(secret.public).encrypt([1]))
+    Traceback (most recent call last):
+        ...
+    ValueError: ciphertexts must be under the public key of this secret key, got another key.
+    """
+    same = ciphertexts.key == secret.public
+    check(same, "ciphertexts", "under the public key of this secret key", Shown("another key"))
+    gmpy2 = _gmpy2()
+    p, q = gmpy2.mpz(secret.p), gmpy2.mpz(secret.q)
+
+    def modulo(prime: Any, other: Any) -> list[Any]:
+        # c^(prime-1) = 1 - m n mod prime^2, because (1 + m n)^(prime-1) = 1 + (prime-1) m n
+        powers = gmpy2.powmod_base_list(list(ciphertexts.values), prime - 1, prime * prime)
+        factor = gmpy2.invert(-other, prime)
+        return [(power - 1) // prime * factor % prime for power in powers]
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(modulo, (p, q), (q, p))
+    n, inverse = p * q, gmpy2.invert(q, p)
+    messages = [b + q * ((a - b) * inverse % p) for a, b in zip(first, second)]
+    return [int(message if message <= n // 2 else message - n) for message in messages]
+
+
+def _width(key: PublicKey) -> int:
+    return 2 * (-(-key.bits // 8))

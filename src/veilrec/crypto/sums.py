@@ -1,0 +1,135 @@
+"""One interface for sums over clients that nobody but the last reader sees, whatever the cryptography.
+
+A round has three kinds of party, and they exchange bytes only:
+
+    client        sum.client(name, integers).reply(message) -> message       its own vector
+    aggregator    sum.aggregator(round, names): begin, gather, ..., aggregate   no key
+    reader        sum.open(aggregate, round) -> the sum as floats            the key, if there is one
+
+A backend has one or more phases; in each, the aggregator sends every client that is still there one message
+and gathers the replies. A client that says nothing has dropped out. A reply that is malformed, of another
+round, key or length, out of range where that can be seen, from a stranger or sent twice is refused: it is
+listed with its sender and the reason, nothing of it enters the sum, and the round goes on.
+
+All exact backends add the same whole numbers (:mod:`fixed_point`), so their sums have the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from veilrec.core import check, check_count
+from veilrec.crypto.fixed_point import FixedPoint, Integers
+from veilrec.crypto.messages import Envelope
+from veilrec.crypto.parties import AGGREGATOR, Refusal, SumAggregator, SumClient
+
+_SUMMANDS = struct.Struct(">I")
+
+
+@dataclass(frozen=True)
+class Total:
+    """The outcome of a round: the sum, whose values are in it, and what was refused.
+
+    >>> Total(np.zeros(2), ("ann", "bob"), ()).included
+    ('ann', 'bob')
+    """
+
+    values: NDArray[np.float64]
+    included: tuple[str, ...]
+    refused: tuple[Refusal, ...]
+
+
+@dataclass(frozen=True)
+class SecureSum(ABC):
+    """What the parties of a sum agree on: the grid, the length of the vectors, and the fewest clients.
+
+    See :class:`PlainSum`, :class:`PaillierSum` and :class:`MaskedSum`.
+
+    >>> SecureSum.__abstractmethods__ >= {"client", "aggregator"}
+    True
+    """
+
+    codec: FixedPoint
+    length: int
+    least: int = 2
+    word: ClassVar[str]
+    # what a client receives and what it answers, phase by phase
+    phases: ClassVar[tuple[tuple[str, str], ...]] = (("begin", "share"),)
+
+    def __post_init__(self) -> None:
+        check_count("length", self.length)
+        check_count("least", self.least, 2, "The sum of one client is that client's secret.")
+        check(self.least <= self.codec.clients, "least", f"at most {self.codec.clients}", self.least)
+
+    @abstractmethod
+    def client(self, name: str, integers: Integers) -> SumClient:
+        """One client's side of one round, with its encoded vector."""
+
+    @abstractmethod
+    def aggregator(self, round: int, names: Iterable[str]) -> SumAggregator:
+        """The aggregator's side of one round, with the names of the clients invited."""
+
+    def settings(self) -> dict[str, Any]:
+        """What must be the same on both ends; nothing secret."""
+        code = self.codec
+        grid = {"bound": code.bound, "step": code.step, "clients": code.clients}
+        return {"sum": self.word, **grid, "length": self.length, "least": self.least}
+
+    def to_bytes(self) -> bytes:
+        """The settings as bytes; ``sum_from_bytes`` reads them."""
+        return json.dumps(self.settings(), sort_keys=True).encode()
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """Sixteen bytes that stand for the settings in every message."""
+        return hashlib.sha256(self.to_bytes()).digest()[:16]
+
+    def checked(self, integers: ArrayLike) -> Integers:
+        """One client's encoded vector, if it has the right length and range."""
+        array = np.asarray(integers)
+        check(array.shape == (self.length,), "shape of a share", f"({self.length},)", array.shape)
+        return self.codec.checked(array)
+
+    def open(self, aggregate: bytes, round: int) -> NDArray[np.float64]:
+        """The reader's side: the sum inside an aggregate, as floats."""
+        payload = Envelope(self.fingerprint, round).open(aggregate, "aggregate", AGGREGATOR)
+        integers, summands = self._read(payload)
+        remedy = "Wait for more clients."
+        check(summands >= self.least, "clients in the sum", f"at least {self.least}", summands, remedy)
+        return self.codec.decode(self.codec.checked(integers, summands))
+
+    def total(self, values: Mapping[str, ArrayLike], round: int = 0) -> Total:
+        """A whole round in this process: encode, exchange, sum, open."""
+        clients = {name: self.client(name, self.codec.encode(one)) for name, one in values.items()}
+        aggregator = self.aggregator(round, clients)
+        inbox = aggregator.begin()
+        for _ in self.phases:
+            inbox = aggregator.gather((name, clients[name].reply(data)) for name, data in inbox.items())
+        opened = self.open(aggregator.aggregate(), round)
+        return Total(opened, aggregator.included, tuple(aggregator.refused))
+
+    def _read(self, payload: bytes) -> tuple[Integers, int]:
+        """The summed whole numbers of an aggregate, and how many clients are in it."""
+        need = _SUMMANDS.size + 8 * self.length
+        check(len(payload) == need, "aggregate", f"{need} bytes long", len(payload))
+        numbers = np.frombuffer(payload, "<i8", offset=_SUMMANDS.size).astype(np.int64)
+        return numbers, int(_SUMMANDS.unpack_from(payload)[0])
+
+
+def write_sum(integers: Integers, summands: int) -> bytes:
+    """A sum of whole numbers as the payload of an aggregate.
+
+    >>> write_sum(np.array([1]), 2).hex()
+    '000000020100000000000000'
+    """
+    return _SUMMANDS.pack(summands) + integers.astype("<i8").tobytes()

@@ -1,0 +1,224 @@
+"""Who does what in a round of a secure sum: a server that reads sums, an aggregator that adds, clients.
+
+    server      --settings (with the public key)-->  aggregator, clients
+    aggregator  <--one message per phase-->          clients
+    aggregator  --the aggregate-->                   server
+
+Trust. The server has the secret key and sees aggregates only; the aggregator sees every client's message and
+has no key. With Paillier the two must not collude: together they read every share. With masked sums there is
+no key, and the aggregator and the server may be the same party. Names are taken from the wire as given: the
+wire below must authenticate them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from veilrec.core import check
+from veilrec.crypto import (
+    AGGREGATOR,
+    Encryptor,
+    FixedPoint,
+    PaillierSum,
+    Refusal,
+    SecretKey,
+    SecureSum,
+    SumAggregator,
+    SumClient,
+    Total,
+    sum_from_bytes,
+)
+from veilrec.federated.wire import Wire
+
+SERVER = "server"
+
+
+class KeyServer:
+    """Says how sums are made, holds the secret key if there is one, and reads sums of several clients.
+
+    >>> from veilrec.crypto import PlainSum
+    >>> server = KeyServer(PlainSum(FixedPoint(1.0, 2**-8, clients=3), length=2))
+    >>> parties = Aggregator(), [Client("ann"), Client("bob")]
+    >>> run_round(server, *parties, Wire(), {"ann": [0.5, 1.0], "bob": [0.25, -1.0]}).values
+    array([0.75, 0.  ])
+    """
+
+    name = SERVER
+
+    def __init__(self, backend: SecureSum) -> None:
+        self._backend = backend
+
+    @classmethod
+    def with_paillier(cls, codec: FixedPoint, length: int, *, least: int = 2, bits: int = 2048) -> KeyServer:
+        """A server with a fresh Paillier key that never leaves it."""
+        secret = SecretKey.generate(bits)
+        return cls(PaillierSum(codec, length, least, key=secret.public, secret=secret))
+
+    def announce(self, wire: Wire, receivers: Sequence[str]) -> None:
+        """Send the public settings."""
+        for receiver in receivers:
+            wire.send(self.name, receiver, self._backend.to_bytes())
+
+    def read(self, wire: Wire, round: int) -> NDArray[np.float64]:
+        """The sum that the aggregator forwarded; anything else that arrived here is an error."""
+        messages = wire.receive(self.name)
+        senders = [sender for sender, _ in messages]
+        remedy = "The server reads one aggregate per round and no client's message."
+        check(senders == [AGGREGATOR], "messages to the server", "one from the aggregator", senders, remedy)
+        return self._backend.open(messages[0][1], round)
+
+
+class _Member:
+    """A party that learns the settings from the server's message."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._sum: SecureSum | None = None
+
+    @property
+    def joined(self) -> bool:
+        """Whether the settings have arrived."""
+        return self._sum is not None
+
+    @property
+    def sum(self) -> SecureSum:
+        """The secure sum that was announced; it has no secret key."""
+        check(self.joined, "settings", "announced", None, "Let the server announce them first.")
+        assert self._sum is not None
+        return self._sum
+
+    def join(self, wire: Wire) -> None:
+        """Read the settings."""
+        messages = wire.receive(self.name)
+        senders = [sender for sender, _ in messages]
+        check(senders == [SERVER], "settings", "one message from the server", senders)
+        self._sum = sum_from_bytes(messages[0][1])
+
+
+class Aggregator(_Member):
+    """Adds what it cannot read, and forwards a sum only if enough clients are in it.
+
+    See :class:`KeyServer` for a whole round.
+
+    >>> Aggregator().joined
+    False
+    """
+
+    def __init__(self) -> None:
+        super().__init__(AGGREGATOR)
+        self._round: SumAggregator | None = None
+
+    @property
+    def current(self) -> SumAggregator:
+        """The round under way."""
+        check(self._round is not None, "round", "begun", None, "Call begin first.")
+        assert self._round is not None
+        return self._round
+
+    def begin(self, wire: Wire, round: int, names: Sequence[str]) -> None:
+        """Invite clients to a round."""
+        self._round = self.sum.aggregator(round, names)
+        self._send(wire, self._round.begin())
+
+    def gather(self, wire: Wire) -> None:
+        """Take the replies that arrived, and send the messages of the next phase."""
+        self._send(wire, self.current.gather(wire.receive(self.name)))
+
+    def forward(self, wire: Wire) -> None:
+        """Send the aggregate to the server; refused for fewer clients than agreed."""
+        wire.send(self.name, SERVER, self.current.aggregate())
+
+    @property
+    def included(self) -> tuple[str, ...]:
+        """The clients in the sum."""
+        return self.current.included
+
+    @property
+    def refused(self) -> tuple[Refusal, ...]:
+        """The messages that were refused."""
+        return tuple(self.current.refused)
+
+    def _send(self, wire: Wire, messages: Mapping[str, bytes]) -> None:
+        for name, data in messages.items():
+            wire.send(self.name, name, data)
+
+
+class Client(_Member):
+    """Holds one vector per round and answers the aggregator.
+
+    See :class:`KeyServer` for a whole round.
+
+    >>> Client("ann").name
+    'ann'
+    """
+
+    def __init__(self, name: str) -> None:
+        check(name not in (SERVER, AGGREGATOR), "name", "a client's", name)
+        super().__init__(name)
+        self._encryptor: Encryptor | None = None
+        self._round: SumClient | None = None
+
+    def prepare(self, rounds: int = 1) -> None:
+        """Do beforehand what does not depend on the values: Paillier's randomisers."""
+        if isinstance(self.sum, PaillierSum):
+            self._own_encryptor(self.sum).prepare(rounds * self.sum.ciphertexts)
+
+    def offer(self, wire: Wire, integers: NDArray[np.int64]) -> None:
+        """Enter a round with an encoded vector (``sum.codec.encode``); older messages are thrown away."""
+        wire.receive(self.name)
+        if isinstance(self.sum, PaillierSum):
+            self._round = self.sum.client(self.name, integers, self._own_encryptor(self.sum))
+        else:
+            self._round = self.sum.client(self.name, integers)
+
+    def answer(self, wire: Wire) -> None:
+        """Answer the aggregator's message, if one arrived."""
+        for sender, data in wire.receive(self.name):
+            check(sender == AGGREGATOR, "sender", f"{AGGREGATOR!r}", sender)
+            check(self._round is not None, "vector", "offered", None, "Call offer first.")
+            assert self._round is not None
+            wire.send(self.name, AGGREGATOR, self._round.reply(data))
+
+    def _own_encryptor(self, backend: PaillierSum) -> Encryptor:
+        if self._encryptor is None or self._encryptor.key != backend.key:
+            self._encryptor = Encryptor(backend.key)
+        return self._encryptor
+
+
+def run_round(
+    server: KeyServer,
+    aggregator: Aggregator,
+    clients: Sequence[Client],
+    wire: Wire,
+    values: Mapping[str, ArrayLike],
+    round: int = 0,
+) -> Total:
+    """One round over the wire: every client of ``values`` is invited; those whose line breaks are left out.
+
+    See :class:`KeyServer` for an example.
+
+    >>> from veilrec.crypto import MaskedSum
+    >>> server = KeyServer(MaskedSum(FixedPoint(1.0, 2**-8, clients=3), length=1))
+    >>> clients = [Client("ann"), Client("bob"), Client("cat")]
+    >>> values = {"ann": [0.5], "bob": [0.25], "cat": [1.0]}
+    >>> total = run_round(server, Aggregator(), clients, Wire(cut={"cat": 2}), values)
+    >>> total.values, total.included
+    (array([0.75]), ('ann', 'bob'))
+    """
+    new = [party for party in (aggregator, *clients) if not party.joined]
+    server.announce(wire, [party.name for party in new])
+    for party in new:
+        party.join(wire)
+    present = [client for client in clients if client.name in values]
+    for client in present:
+        client.offer(wire, client.sum.codec.encode(values[client.name]))
+    aggregator.begin(wire, round, [client.name for client in present])
+    for _ in aggregator.sum.phases:
+        for client in present:
+            client.answer(wire)
+        aggregator.gather(wire)
+    aggregator.forward(wire)
+    return Total(server.read(wire, round), aggregator.included, aggregator.refused)
