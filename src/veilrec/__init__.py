@@ -31,23 +31,30 @@ if TYPE_CHECKING:
     from veilrec.systems import DPALS as DPALS
     from veilrec.systems import DPMF as DPMF
     from veilrec.systems import DPNE as DPNE
+    from veilrec.systems import DPRR as DPRR
     from veilrec.systems import EASE as EASE
+    from veilrec.systems import GAP as GAP
+    from veilrec.systems import GAT as GAT
     from veilrec.systems import GCN as GCN
     from veilrec.systems import GERAI as GERAI
     from veilrec.systems import GFCF as GFCF
     from veilrec.systems import IALS as IALS
     from veilrec.systems import MF as MF
     from veilrec.systems import NGCF as NGCF
+    from veilrec.systems import PFGNR as PFGNR
     from veilrec.systems import RAP as RAP
     from veilrec.systems import BlurMe as BlurMe
     from veilrec.systems import DPGram as DPGram
     from veilrec.systems import DPSpectral as DPSpectral
-    from veilrec.systems import GERAIPaper as GERAIPaper
     from veilrec.systems import GERAIFunctional as GERAIFunctional
+    from veilrec.systems import GERAIPaper as GERAIPaper
     from veilrec.systems import GERAIUsers as GERAIUsers
+    from veilrec.systems import GraphSAGE as GraphSAGE
     from veilrec.systems import ItemKNN as ItemKNN
+    from veilrec.systems import LapGraphGCN as LapGraphGCN
     from veilrec.systems import LightGCN as LightGCN
     from veilrec.systems import NeuMF as NeuMF
+    from veilrec.systems import PFGNRPaper as PFGNRPaper
     from veilrec.systems import Popularity as Popularity
     from veilrec.systems import load_model as load_model
     from veilrec.training import Evaluation as Evaluation
@@ -62,23 +69,30 @@ _ROOM_OF = {
     "DPGram": "systems",
     "DPMF": "systems",
     "DPNE": "systems",
+    "DPRR": "systems",
     "DPSpectral": "systems",
     "Dataset": "data",
     "EASE": "systems",
     "Evaluation": "training",
+    "GAP": "systems",
+    "GAT": "systems",
     "GCN": "systems",
     "GERAI": "systems",
-    "GERAIPaper": "systems",
     "GERAIFunctional": "systems",
+    "GERAIPaper": "systems",
     "GERAIUsers": "systems",
     "GFCF": "systems",
+    "GraphSAGE": "systems",
     "Guarantee": "privacy",
     "IALS": "systems",
     "ItemKNN": "systems",
+    "LapGraphGCN": "systems",
     "LightGCN": "systems",
     "MF": "systems",
     "NGCF": "systems",
     "NeuMF": "systems",
+    "PFGNR": "systems",
+    "PFGNRPaper": "systems",
     "Popularity": "systems",
     "RAP": "systems",
     "Recommender": "training",

@@ -84,6 +84,8 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
     },
     "ngcf": {**_GRAPH, "dropout": Range(0.0, 0.5)},
     "lightgcn": _GRAPH,
+    "gat": _GRAPH,
+    "graphsage": _GRAPH,
     "gcn": _ATTENTION,
     "gerai": _ATTENTION,
     "gerai-paper": _ATTENTION,
@@ -137,6 +139,15 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
         "alpha": Range(0.01, 1.0, log=True),
         "learning_rate": Range(1e-3, 5e-2, log=True),
         "weight_decay": Range(1e-6, 1e-3, log=True),
+    },
+    "pf-gnr": {**_GRAPH, "shrinkage": Range(1e-3, 10.0, log=True)},
+    "pf-gnr-paper": {**_GRAPH, "split": Range(0.5, 0.95)},
+    "lapgraph": _GRAPH,
+    "dprr": {**_GRAPH, "split": Range(0.5, 0.95)},
+    "gap": {
+        "embedding_size": Choice((32, 64, 128)),
+        "hops": Range(1, 3),
+        "learning_rate": Range(1e-3, 5e-2, log=True),
     },
 }
 """What is searched for each model; popularity has nothing to tune."""

@@ -11,17 +11,23 @@ from veilrec.systems.dp_spectral import DPSpectral
 from veilrec.systems.dpae import DPAE
 from veilrec.systems.dpmf import DPMF
 from veilrec.systems.dpne import DPNE
+from veilrec.systems.dprr import DPRR
 from veilrec.systems.ease import EASE
+from veilrec.systems.gap import GAP
+from veilrec.systems.gat import GAT
 from veilrec.systems.gerai import GERAI, GERAIPaper
 from veilrec.systems.gerai_functional import GERAIFunctional
 from veilrec.systems.gerai_users import GERAIUsers
 from veilrec.systems.gf_cf import GFCF
+from veilrec.systems.graphsage import GraphSAGE
 from veilrec.systems.ials import IALS
 from veilrec.systems.item_knn import ItemKNN
+from veilrec.systems.lapgraph import LapGraphGCN
 from veilrec.systems.lightgcn import LightGCN
 from veilrec.systems.mf import MF
 from veilrec.systems.neumf import NeuMF
 from veilrec.systems.ngcf import NGCF
+from veilrec.systems.pf_gnr import PFGNR, PFGNRPaper
 from veilrec.systems.popularity import Popularity
 from veilrec.systems.rap import RAP
 from veilrec.training import Recommender, read_model
@@ -39,6 +45,8 @@ SYSTEMS: dict[str, type[Recommender]] = {
         NeuMF,
         NGCF,
         LightGCN,
+        GAT,
+        GraphSAGE,
         GCN,
         GERAI,
         GERAIPaper,
@@ -52,6 +60,11 @@ SYSTEMS: dict[str, type[Recommender]] = {
         DPAE,
         DPNE,
         RAP,
+        PFGNR,
+        PFGNRPaper,
+        LapGraphGCN,
+        DPRR,
+        GAP,
     )
 }
 
@@ -77,20 +90,27 @@ __all__ = [
     "DPGram",
     "DPMF",
     "DPNE",
+    "DPRR",
     "DPSpectral",
     "EASE",
+    "GAP",
+    "GAT",
     "GCN",
     "GERAI",
     "GERAIFunctional",
     "GERAIPaper",
     "GERAIUsers",
     "GFCF",
+    "GraphSAGE",
     "IALS",
     "ItemKNN",
+    "LapGraphGCN",
     "LightGCN",
     "MF",
     "NGCF",
     "NeuMF",
+    "PFGNR",
+    "PFGNRPaper",
     "Popularity",
     "RAP",
     "SYSTEMS",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,8 @@ from veilrec.core import check_choice, check_count, check_non_negative, check_po
 from veilrec.data import Dataset
 from veilrec.models import Adjacency
 from veilrec.training import Array, Job, Labels, Recommender, fit_softmax, pick_device, torch_stream
+
+Scored = Callable[[Tensor, Tensor], tuple[Array, Array]]
 
 
 def unit_rows(vectors: Array) -> Array:
@@ -101,17 +104,20 @@ class GraphRecommender(VectorRecommender, ABC):
     def _graph(self, matrix: sp.csr_matrix, job: Job) -> Adjacency:
         return Adjacency(matrix, pick_device(job.device))
 
-    def _train(self, job: Job, graph: Adjacency, labels: Labels, seen: Dataset) -> None:
+    def _train(
+        self, job: Job, graph: Adjacency, labels: Labels, seen: Dataset, scored: Scored | None = None
+    ) -> None:
         """Vectors that spread over ``graph`` learn ``labels``: two things, which need not be the same data.
 
-        ``seen`` is left out of the lists by which validation judges.
+        ``seen`` is left out of the lists by which validation judges. ``scored`` makes the vectors whose inner
+        product is the score from those of the backbone.
         """
         backbone = self._backbone(graph, torch_stream(job.seed, self.word, "init"))
 
         def final() -> tuple[Array, Array]:
             with torch.no_grad():
                 users, items = backbone()
-                return self._scored(users, items)
+                return (scored or self._scored)(users, items)
 
         fit_softmax(job, self, backbone, final, labels, seen)
         self.private["user_vectors"], self.shared["item_vectors"] = final()

@@ -1,0 +1,220 @@
+"""GAP (Sajadmanesh et al., USENIX Security 2023) for recommendation: noisy sums over neighbours, drawn once.
+
+    1.  x^(0): public random vectors of length 1 for users and items
+    2.  for k = 1..hops: release S^(k) = A x^(k-1) + Gaussian noise, once, A the graph of users and items;
+        x^(k) = the direction of S^(k) beside a share for the number of neighbours, of length 1 again
+    3.  an item is f_i = [x_i^(0), ..., x_i^(hops - 1)]; a user has s_u = [S_u^(1), ..., S_u^(hops)], which is
+        the sum of f_i over the user's items, with noise
+    4.  learn q_i = f_i W and p_u = network(s_u) by a softmax: log sum_j exp(p_u . q_j) - p_u . (s_u W) / n_u
+    5.  score p_u . q_i
+
+Guarantee. An edge adds one row of length 1 to the sum of its user and one to that of its item: an L2 distance
+of sqrt(2) in each of the ``hops`` releases, composed by the accountant to (epsilon, delta) per edge. Step 4
+reads no edge: because q is linear in f, the sum of q_i over a user's items *is* s_u W, and n_u, the number of
+items, is the first coordinate of S_u^(1). So everything after step 2 is post-processing. A trusted curator
+adds the noise.
+
+Left open by the paper, which classifies nodes: there, labels are no edges and may be read; in recommendation
+they are the edges, and a loss that reads them has no epsilon. The linear head of step 4 is ours. So are the
+random start (the paper encodes features of nodes, which do not exist here) and the centring of S within users
+and within items before taking directions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from veilrec.core import check_count, check_non_negative, check_positive, stream
+from veilrec.data import Dataset
+from veilrec.privacy import Claim, default_delta, gaussian_multiplier
+from veilrec.privacy.mechanisms import AggregationPerturbation
+from veilrec.systems.reported_graph import OWN_LIST, STOPPING
+from veilrec.systems.vectors import VectorRecommender, unit_rows
+from veilrec.training import (
+    Array,
+    Job,
+    descend,
+    optimiser_state,
+    release_once,
+    run_epochs,
+    torch_stream,
+    validation_score,
+)
+
+SUMS = "sums over neighbours"
+
+
+@dataclass(eq=False)
+class GAP(VectorRecommender):
+    """Aggregation perturbation with ``hops`` releases; ``epsilon`` at ``delta`` for one edge.
+
+    ``delta`` None is 1e-5, or users^-1.1 if that is smaller.
+
+    >>> from veilrec.data import synthetic
+    >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
+    >>> model = GAP(epochs=2, embedding_size=8).fit(data, progress=False)
+    >>> round(model.guarantee.epsilon, 4), model.guarantee.claims[0].adversaries
+    (5.0, 'OF')
+    """
+
+    word: ClassVar[str] = "gap"
+    summary: ClassVar[str] = "a small network on noisy sums over neighbours, drawn once by a curator"
+    protects: ClassVar[str] = "single interactions, from all but a trusted curator"
+    uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
+    not_covered: ClassVar[tuple[str, ...]] = (OWN_LIST, "the ids of users and items", "metrics on test data")
+
+    epsilon: float = 5.0
+    delta: float | None = None
+    embedding_size: int = 64
+    hops: int = 2
+    negatives: int = 2048
+    epochs: int = 100
+    learning_rate: float = 0.01
+    weight_decay: float = 0.0
+    patience: int = 5
+    validate_every: int = 5
+
+    def __post_init__(self) -> None:
+        check_positive("epsilon", self.epsilon)
+        if self.delta is not None:
+            check_positive("delta", self.delta)
+        check_count("embedding_size", self.embedding_size, 3)
+        for name in ("hops", "negatives", "epochs", "patience", "validate_every"):
+            check_count(name, getattr(self, name))
+        check_positive("learning_rate", self.learning_rate)
+        check_non_negative("weight_decay", self.weight_decay)
+
+    # -- the budget -----------------------------------------------------------------------------------
+
+    def _delta(self, users: int) -> float:
+        return default_delta(users) if self.delta is None else self.delta
+
+    def mechanism(self, users: int) -> AggregationPerturbation:
+        """The noise of one hop. A holds each edge twice, in the row of its user and in that of its item.
+
+        >>> round(GAP().mechanism(6040).sensitivity ** 2, 9)
+        2.0
+        """
+        z = gaussian_multiplier(self.epsilon, self._delta(users), count=self.hops)
+        return AggregationPerturbation(z, unit="user", most_edges=2)
+
+    def _claims(self, public: Dataset) -> tuple[Claim, ...]:
+        event = self.mechanism(public.n_users).event.named(SUMS).times(self.hops)
+        seen = ("noisy sums of all users and items", "everything computed from them: vectors and scores")
+        about = ("one interaction of a user", "interaction", "add-remove", "OF", seen)
+        return (Claim(*about, (event,), self._delta(public.n_users)),)  # type: ignore[arg-type]
+
+    # -- steps 1 to 3 ---------------------------------------------------------------------------------
+
+    def _release(self, job: Job) -> Array:
+        """x^(k - 1) and S^(k) of each hop, [hops, 2, nodes, embedding_size]."""
+        assert job.guard is not None
+        history = job.guard.take("interactions", SUMS).matrix()
+        users, size = history.shape[0], self.embedding_size
+        graph = sp.block_array([[None, history], [history.T, None]], format="csr")
+        start = stream(job.seed, self.word, "start").standard_normal((graph.shape[0], size - 2))
+
+        def draw() -> Array:
+            mechanism, noise, found = self.mechanism(users), job.noise.child(SUMS), []
+            x = beside(start, np.zeros(len(start)))
+            for hop in range(self.hops):
+                sums = mechanism.release(graph, x, noise, f"hop {hop}", label=SUMS)
+                found.append(np.stack([x, sums]))
+                x = spread(sums, found[0][1], users)
+            return np.stack(found).astype(np.float32)
+
+        return release_once(job, SUMS, draw)
+
+    # -- step 4 ---------------------------------------------------------------------------------------
+
+    def _fit(self, job: Job) -> None:
+        assert job.guard is not None
+        seen = job.train if job.valid is None else job.guard.take("interactions", STOPPING)
+        released = self._release(job)
+        job.guard.close("interactions")
+        users, n_items = job.train.n_users, job.train.n_items
+        count = neighbours(released[0, 1], floor=self.mechanism(users).sigma)
+        items = torch.from_numpy(np.concatenate([x[users:] for x, _ in released], axis=1))  # f_i
+        sums = np.concatenate([s[:users] for _, s in released], axis=1) / count[:users, None]  # s_u / n_u
+        liked = torch.from_numpy(sums.astype(np.float32))
+        inputs = np.concatenate([spread(s, released[0, 1], users)[:users] for _, s in released], axis=1)
+        known = torch.from_numpy(inputs.astype(np.float32))
+        heads = _Heads(items.shape[1], self.embedding_size, torch_stream(job.seed, self.word, "init"))
+        parameters = dict(heads.named_parameters())
+        optimiser = torch.optim.Adam(list(parameters.values()), lr=self.learning_rate)
+        state = {**parameters, **optimiser_state(optimiser, parameters)}
+        pool = min(self.negatives, n_items)
+
+        def step(epoch: int) -> float:
+            drawn = stream(job.seed, self.word, "epoch", epoch).choice(n_items, pool, replace=False)
+            p, q = heads(known, items[torch.from_numpy(np.sort(drawn))])
+            loss = (torch.logsumexp(p @ q.T, dim=1) - (p * heads.item(liked)).sum(1)).mean()
+            return descend(loss, optimiser, parameters, self.weight_decay)
+
+        def final() -> tuple[Array, Array]:
+            with torch.no_grad():
+                p, q = heads(known, items)
+                return p.numpy(), q.numpy()
+
+        def validate(valid: Dataset) -> float:
+            p, q = final()
+            return validation_score(lambda codes: p[codes] @ q.T, seen, valid)
+
+        run_epochs(job, self, state=state, step=step, validate=validate, keep=tuple(parameters))
+        self.private["user_vectors"], self.shared["item_vectors"] = final()
+
+
+class _Heads(nn.Module):
+    """p_u: two layers; q_i: one matrix, so that it can be applied to sums."""
+
+    def __init__(self, inputs: int, size: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(inputs, 2 * size), nn.Linear(2 * size, size)
+        self.item = nn.Linear(inputs, size, bias=False)
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                nn.init.xavier_uniform_(parameter, generator=generator)
+            else:
+                parameter.data.zero_()
+
+    def forward(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        return self.second(torch.relu(self.first(users))), self.item(items)
+
+
+def beside(directions: Array, share: Array) -> Array:
+    """Rows [1, share, direction of length 1], scaled to length 1: what is summed over neighbours.
+
+    >>> beside(np.array([[3.0, 4.0]]), np.array([0.0])).round(3).tolist()
+    [[0.707, 0.0, 0.424, 0.566]]
+    """
+    parts = [np.ones((len(directions), 1)), share[:, None], unit_rows(directions)]
+    return unit_rows(np.concatenate(parts, axis=1))
+
+
+def neighbours(sums: Array, floor: float) -> Array:
+    """How many neighbours each node has, from the first release, in which each adds sqrt(1/2) to the first
+    coordinate; at least ``floor`` and at least 1.
+
+    >>> neighbours(np.array([[7.07, 0.0], [-1.0, 0.0]]), floor=2.0).round(1).tolist()
+    [10.0, 2.0]
+    """
+    return np.asarray(np.maximum(sums[:, 0] * np.sqrt(2), max(floor, 1.0)))
+
+
+def spread(sums: Array, first: Array, users: int) -> Array:
+    """x^(k) from S^(k): directions, centred among users and among items, beside log counts from 0 to 1.
+
+    >>> sums = np.array([[9.0, 0.0, 1.0, 0.0], [9.0, 0.0, 3.0, 2.0], [5.0, 0.0, 1.0, 1.0]])
+    >>> np.square(spread(sums, sums, users=2)).sum(axis=1).round(6).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    directions = sums[:, 2:].astype(np.float64)
+    for kind in (slice(0, users), slice(users, None)):
+        directions[kind] -= directions[kind].mean(axis=0)
+    return beside(directions, np.log(neighbours(first, 1.0)) / np.log(len(sums) + 1))

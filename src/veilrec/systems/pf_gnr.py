@@ -1,0 +1,225 @@
+"""PF-GNR: a private graph recommender (Wang et al., Chinese J. of Computers 2025), certified and published.
+
+``PFGNRPaper`` is the paper's algorithm 3:
+
+    device   1.  report the own edges once, with noise on cells and degree     (algorithm 1, epsilon per edge)
+    server   2.  build the graph of all reports; spread vectors over it with a graph network
+    device   3.  from the vectors it is sent, compute the loss on the *true* edges and its gradient, encrypted
+    server   4.  decrypt the sum over the devices, step down; again from 2
+
+Step 3 is why it is accurate, and why no epsilon holds for what comes out: the labels enter without noise, and
+encryption hides single messages, not what their sum says (``pf_gnr_clients.py``). "Post-processing" of the
+report would have to leave the true edges alone.
+
+``PFGNR`` is the certified twin A, with epsilon per edge against everybody and for everything that leaves a
+device:
+
+    device   1.  report every edge bit once by randomised response, which no encoder of its epsilon betters
+    server   2.  spread vectors over the report, put right for its lies      (``models/debiased.py``)
+             3.  learn the reported edges as labels; publish the item vectors
+    device   4.  fit the own vector to the true edges by a ridge on the item vectors; rank what it has not
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from veilrec.core import check_choice, check_positive
+from veilrec.data import Dataset
+from veilrec.models import Adjacency, DebiasedAdjacency, LightGCNBackbone
+from veilrec.privacy import Claim, UnboundedEvent
+from veilrec.privacy.mechanisms import EdgeResponse, TopDegreeEncoder
+from veilrec.systems.dpmf import ridge
+from veilrec.systems.reported_graph import (
+    OWN_LIST,
+    STOPPING,
+    ReportedGraph,
+    report_events,
+    report_graph,
+)
+from veilrec.systems.vectors import GraphRecommender
+from veilrec.training import Array, Job, Labels, pick_device
+
+LABELS = "true edges as labels of the loss"
+OWN = "a user's interactions for the user's own vector and list"
+_MOST_FALSE = 10_000_000
+"""Edges that are reported where there are none: more of them are thinned out."""
+_REASONS = {
+    "": "the true edges enter the loss without noise, and the server decrypts the sum of their gradients",
+    "GNR": "graph and labels are read as they are",
+    "HE": "graph and labels are read as they are; encryption hides messages, not what their sum says",
+}
+
+PRINTED: dict[str, Any] = {
+    "loss": "bpr",
+    "batches": 1,
+    "epochs": 300,
+    "learning_rate": 0.001,
+    "weight_decay": 1e-8,
+    "user_power": 1.0,
+    "norm_power": 1.0,
+    "patience": 10,
+    "validate_every": 1,
+}
+"""The paper's settings, for PFGNRPaper(**PRINTED); docs/decisions/0005-pf-gnr.md says how they were read."""
+
+
+@dataclass(eq=False)
+class PFGNRPaper(ReportedGraph):
+    """PF-GNR as published: reports of ``epsilon`` per edge, a ``split`` of it for the cells; true labels.
+
+    PF-NGCF, PF-GAT and PF-GSage are ``backbone`` "ngcf", "gat" and "graphsage". ``ablation`` has the paper's
+    names: "GNR" takes graph and labels as they are, "LDP" (GNR+LDP) learns from the report alone, "HE"
+    (GNR+HE) encrypts only, which changes no number. ``loss`` is "bpr" in the paper: see ``PRINTED``.
+
+    >>> from veilrec.data import synthetic
+    >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
+    >>> model = PFGNRPaper(epochs=2, embedding_size=8).fit(data, progress=False)
+    >>> [(claim.secret, round(claim.epsilon, 9)) for claim in model.guarantee.claims]
+    [('one interaction, in the report alone', 5.0), ('one interaction of a user', inf)]
+    """
+
+    word: ClassVar[str] = "pf-gnr-paper"
+    summary: ClassVar[str] = "graph network on perturbed edges, trained on true ones, as published"
+    protects: ClassVar[str] = "single interactions in the upload; not after training"
+    uncovered: ClassVar[tuple[str, ...]] = (LABELS, STOPPING)
+    paper_claim: ClassVar[str] = (
+        "epsilon-edge-LDP from collecting the data to releasing the model, by post-processing"
+    )
+
+    split: float = 0.9
+    ablation: Literal["", "GNR", "LDP", "HE"] = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("ablation", self.ablation, ["", "GNR", "LDP", "HE"])
+
+    def _encoder(self) -> TopDegreeEncoder:
+        return TopDegreeEncoder(self.epsilon, self.split)
+
+    def _claims(self, public: Dataset) -> tuple[Claim, ...]:
+        if self.ablation == "LDP":
+            return super()._claims(public)
+        leak = UnboundedEvent(reason=_REASONS[self.ablation], label=LABELS)
+        seen = ("sums that the server decrypts", "model", "lists")
+        training = Claim("one interaction of a user", "interaction", "add-remove", "OXSF", seen, (leak,))
+        if self.ablation:
+            return (training,)
+        words, events = "one interaction, in the report alone", report_events(self._encoder())
+        about = (words, "interaction", "add-remove", "OXSF", ("the report of the graph",))
+        return Claim(*about, events, per_user=public.n_items), training  # type: ignore[arg-type]
+
+    def _fit(self, job: Job) -> None:
+        if self.ablation == "LDP":
+            super()._fit(job)
+            return
+        assert job.guard is not None
+        known = job.guard.take("interactions", LABELS)
+        graph = known.matrix() if self.ablation else self._report(job)
+        self._train(job, self._graph(graph, job), Labels(known.matrix()), known)
+
+
+@dataclass(eq=False)
+class PFGNR(GraphRecommender):
+    """PF-GNR's certified twin A: ``epsilon`` per edge, pure, for all that leaves a device.
+
+    ``thinning`` is the share of the reported edges that is sent; None is the largest that keeps the expected
+    number of false ones below ten million, which follows from users, items and epsilon alone. ``shrinkage``
+    is the ridge of a device's own fit, as a share of the mean eigenvalue of the item vectors' Gram matrix. A
+    new user is served in the same way, from their own items.
+
+    >>> from veilrec.data import synthetic
+    >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
+    >>> model = PFGNR(epochs=2, embedding_size=8).fit(data, progress=False)
+    >>> model.guarantee.epsilon, model.guarantee.claims[0].adversaries
+    (5.0, 'OSF')
+    """
+
+    word: ClassVar[str] = "pf-gnr"
+    summary: ClassVar[str] = "LightGCN on edges told by randomised response; own vectors stay on the device"
+    protects: ClassVar[str] = "single interactions, from everybody but who sees a user's own list"
+    reports: ClassVar[tuple[str, ...]] = ("graph_indptr", "graph_indices")
+    server_sees: ClassVar[tuple[str, ...] | None] = (*reports, "reported_user_vectors")
+    uncovered: ClassVar[tuple[str, ...]] = (OWN, STOPPING)
+    not_covered: ClassVar[tuple[str, ...]] = (
+        OWN_LIST + ", and is made from it",
+        "the ids of users and items",
+        "metrics on test data",
+    )
+
+    norm_power: float = 1.0
+    epsilon: float = 5.0
+    thinning: float | None = None
+    shrinkage: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("shrinkage", self.shrinkage)
+        self.encoder(1, 1)  # refuses bad settings
+
+    @classmethod
+    def paper(cls, **settings: object) -> PFGNRPaper:
+        """The system as published.
+
+        >>> PFGNR.paper(ablation="LDP").word
+        'pf-gnr-paper'
+        """
+        return PFGNRPaper(**settings)  # type: ignore[arg-type]
+
+    def encoder(self, users: int, items: int) -> EdgeResponse:
+        """Randomised response, thinned by the public rule.
+
+        >>> PFGNR(epsilon=5).encoder(6040, 3706).thinning
+        1.0
+        >>> round(PFGNR(epsilon=1).encoder(29858, 40981).thinning, 3)
+        0.03
+        """
+        if self.thinning is not None:
+            return EdgeResponse(self.epsilon, self.thinning)
+        whole = EdgeResponse(self.epsilon)
+        return EdgeResponse(self.epsilon, min(1.0, _MOST_FALSE / max(whole.p0 * users * items, 1e-12)))
+
+    def _claims(self, public: Dataset) -> tuple[Claim, ...]:
+        seen = ("the report of the graph", "everything computed from it: item vectors, the whole server")
+        events = report_events(self.encoder(public.n_users, public.n_items))
+        about = ("one interaction of a user", "interaction", "add-remove", "OSF", seen)
+        return (Claim(*about, events, per_user=public.n_items),)  # type: ignore[arg-type]
+
+    def _backbone(self, graph: Adjacency, generator: torch.Generator) -> nn.Module:
+        return LightGCNBackbone(graph, self.embedding_size, self.layers, generator)
+
+    def _fit(self, job: Job) -> None:
+        assert job.guard is not None
+        seen = job.train if job.valid is None else job.guard.take("interactions", STOPPING)
+        own = job.guard.take("interactions", OWN).matrix()  # stays on the devices
+        encoder = self.encoder(job.train.n_users, job.train.n_items)
+        report = report_graph(job, encoder)
+        job.guard.close("interactions")
+        self.private |= {"graph_indptr": report.indptr, "graph_indices": report.indices}
+        graph = DebiasedAdjacency(report, encoder.p1, encoder.p0, pick_device(job.device))
+
+        def scored(users: Tensor, items: Tensor) -> tuple[Array, Array]:
+            vectors = self._scored(users, items)[1]
+            return self._own_vectors(own, vectors), vectors
+
+        self._train(job, graph, Labels(report), seen, scored)
+
+    def _finish(self, backbone: nn.Module, graph: Adjacency) -> None:
+        with torch.no_grad():
+            self.private["reported_user_vectors"] = backbone()[0].cpu().numpy()
+
+    def _own_vectors(self, rows: sp.csr_matrix, items: Array) -> Array:
+        """Step 4 on every device at once: argmin_z |r_u - V z|^2 + shrinkage (mean eigenvalue) |z|^2."""
+        design = items.astype(np.float64)
+        mean = max(float(np.square(design).sum()) / design.shape[1], 1e-12)
+        return ridge(rows, design, self.shrinkage * mean).astype(np.float32)
+
+    def _score_histories(self, histories: sp.csr_matrix) -> Array:
+        items = self.shared["item_vectors"]
+        return np.asarray(self._own_vectors(histories, items) @ items.T, np.float32)
