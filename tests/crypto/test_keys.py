@@ -1,0 +1,128 @@
+"""Keys: where they come from, what their bytes say, and who may read their file."""
+
+from __future__ import annotations
+
+import os
+import stat
+from math import gcd
+from pathlib import Path
+
+import gmpy2
+import pytest
+
+from veilrec.core import DataError
+from veilrec.crypto import PublicKey, SecretKey
+
+
+def test_a_fresh_key_is_what_the_scheme_needs(secret: SecretKey) -> None:
+    p, q, public = secret.p, secret.q, secret.public
+    assert public.bits == 2048
+    assert p != q
+    assert gmpy2.is_prime(p, 20)
+    assert gmpy2.is_prime(q, 20)
+    assert (p % 4, q % 4) == (3, 3)
+    assert gcd(p - 1, q - 1) == 2
+    assert abs(p - q).bit_length() > 1024 - 100
+    # h is the n-th power of minus a square: of Jacobi symbol +1, but no square modulo either prime
+    root = gmpy2.invert(gmpy2.mpz(public.n), (p - 1) * (q - 1))
+    base = gmpy2.powmod(public.h, root, public.n)
+    assert (gmpy2.jacobi(base, p), gmpy2.jacobi(base, q)) == (-1, -1)
+
+
+@pytest.mark.parametrize("bits", [0, 512, 1024, 2047, 4096, "2048"])
+def test_other_sizes_are_refused(bits: int) -> None:
+    with pytest.raises(ValueError, match="bits must be 2048 or 3072, got"):
+        SecretKey.generate(bits)
+
+
+def test_the_longer_key_works() -> None:
+    key = SecretKey.generate(3072)
+    assert SecretKey.from_bytes(key.to_bytes()) == key
+    assert key.public.bits == 3072
+
+
+def test_two_keys_differ(toy: SecretKey, secret: SecretKey) -> None:
+    assert SecretKey.for_tests().public.n != SecretKey.for_tests().public.n
+    assert toy.public.fingerprint != secret.public.fingerprint
+
+
+def test_short_keys_stay_in_tests(toy: SecretKey) -> None:
+    data = toy.public.to_bytes()
+    assert PublicKey.from_bytes(data, insecure=True) == toy.public
+    for read in (
+        lambda: PublicKey.from_bytes(data),
+        lambda: SecretKey.from_bytes(toy.to_bytes()),
+        lambda: PublicKey(toy.public.n, toy.public.h),
+    ):
+        with pytest.raises(ValueError, match="key size must be 2048 or 3072 bits, got 256"):
+            read()
+
+
+def test_bytes_of_a_public_key_have_no_secret(secret: SecretKey) -> None:
+    data = secret.public.to_bytes()
+    assert PublicKey.from_bytes(data) == secret.public
+    for number in (secret.p, secret.q):
+        assert number.to_bytes(128) not in data
+        assert number.to_bytes(128) in secret.to_bytes()  # the search can succeed
+
+
+@pytest.mark.parametrize("place", [0, 6, 7, 8, 40, -1])
+def test_damaged_bytes_are_refused(toy: SecretKey, place: int) -> None:
+    for key, read in ((toy.public, PublicKey.from_bytes), (toy, SecretKey.from_bytes)):
+        data = bytearray(key.to_bytes())
+        data[place] ^= 1
+        with pytest.raises(ValueError, match="must be"):
+            read(bytes(data), insecure=True)
+
+
+def test_cut_and_mixed_up_bytes_are_refused(toy: SecretKey) -> None:
+    data = toy.to_bytes()
+    for wrong in (b"", data[:9], data[:-1], data + b"x"):
+        with pytest.raises(ValueError, match="bytes long"):
+            SecretKey.from_bytes(wrong, insecure=True)
+    with pytest.raises(ValueError, match="kind of key must be one of secret key, got 'public key'"):
+        SecretKey.from_bytes(toy.public.to_bytes(), insecure=True)
+    with pytest.raises(ValueError, match="p and q must be two factors of n, got other numbers"):
+        SecretKey(toy.p + 2, toy.q, toy.public)
+
+
+def test_nothing_prints_a_secret(secret: SecretKey) -> None:
+    shown = f"{secret!r} {secret}"
+    for number in (secret.p, secret.q):
+        assert str(number) not in shown
+        assert f"{number:x}" not in shown.lower()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are a matter of posix")
+def test_the_file_of_a_secret_key_is_its_owners(toy: SecretKey, tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    toy.save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert SecretKey.load(path, insecure=True) == toy
+    assert [one.name for one in tmp_path.iterdir()] == ["key"]
+    path.chmod(0o640)
+    with pytest.raises(DataError, match=r"key: mode must be 0o600 or less, got 0o640. Run: chmod 600 key"):
+        SecretKey.load(path, insecure=True)
+
+
+def test_a_damaged_file_is_named(toy: SecretKey, tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    toy.save(path)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(DataError, match="key: secret key must be"):
+        SecretKey.load(path, insecure=True)
+
+
+def test_a_save_that_fails_leaves_the_old_file(toy: SecretKey, tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "key"
+    toy.save(path)
+    before = path.read_bytes()
+
+    def full(handle: int) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        SecretKey.for_tests().save(path)
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["key"]

@@ -1,0 +1,252 @@
+"""Roles: a whole round over the wire, and a watcher who knows what nobody may see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from veilrec.core import stream
+from veilrec.crypto import (
+    AGGREGATOR,
+    Encryptor,
+    FixedPoint,
+    MaskedSum,
+    PaillierSum,
+    PlainSum,
+    SecretKey,
+    SecureSum,
+)
+from veilrec.federated import SERVER, Aggregator, Client, KeyServer, Wire, run_round
+
+CODE = FixedPoint(bound=1.0, step=2**-12, clients=5)
+LENGTH = 200
+NAMES = ("ann", "bob", "cat", "dan", "eve")
+VALUES = {name: stream(3, name).uniform(-1, 1, LENGTH) for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def secret() -> SecretKey:
+    return SecretKey.generate(2048)
+
+
+@pytest.fixture(scope="module")
+def paillier(secret: SecretKey) -> PaillierSum:
+    return PaillierSum(CODE, LENGTH, key=secret.public, secret=secret)
+
+
+def expected(*names: str) -> bytes:
+    return CODE.decode(sum(CODE.encode(VALUES[name]) for name in names)).tobytes()
+
+
+def parties() -> tuple[Aggregator, list[Client]]:
+    return Aggregator(), [Client(name) for name in NAMES]
+
+
+def sums(paillier: PaillierSum) -> list[SecureSum]:
+    return [PlainSum(CODE, LENGTH), MaskedSum(CODE, LENGTH), paillier]
+
+
+def test_rounds_over_the_wire_give_the_same_bits_with_every_backend(paillier: PaillierSum) -> None:
+    for one in sums(paillier):
+        server, wire, (aggregator, clients) = KeyServer(one), Wire(), parties()
+        for number in range(2):
+            total = run_round(server, aggregator, clients, wire, VALUES, number)
+            assert total.values.tobytes() == expected(*NAMES)
+            assert (total.included, total.refused) == (NAMES, ())
+        settings = [found for found in wire.transfers if found.sender == SERVER]
+        assert len(settings) == 6  # announced once to each
+
+
+def test_a_client_that_was_cut_off_is_left_out_and_may_come_back(paillier: PaillierSum) -> None:
+    for one in sums(paillier):
+        for messages in range(len(one.phases)):
+            server, (aggregator, clients) = KeyServer(one), parties()
+            total = run_round(server, aggregator, clients, Wire(cut={"cat": messages}), VALUES)
+            kept = NAMES if messages == 3 else ("ann", "bob", "dan", "eve")
+            assert total.included == kept
+            assert total.values.tobytes() == expected(*kept)
+            again = run_round(server, aggregator, clients, Wire(), VALUES, round=1)
+            assert again.values.tobytes() == expected(*NAMES)
+
+
+def test_only_those_with_values_are_invited(paillier: PaillierSum) -> None:
+    some = {name: VALUES[name] for name in ("bob", "eve")}
+    total = run_round(KeyServer(paillier), *parties(), Wire(), some)
+    assert total.included == ("bob", "eve")
+    assert total.values.tobytes() == expected("bob", "eve")
+
+
+# ---- the watcher -------------------------------------------------------------------------------------------
+
+
+def reachable(thing: Any, seen: set[int] | None = None) -> Iterable[Any]:
+    """Everything that hangs on an object."""
+    seen = set() if seen is None else seen
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    yield thing
+    inner: list[Any] = list(vars(thing).values()) if hasattr(thing, "__dict__") else []
+    if isinstance(thing, dict):
+        inner += [*thing, *thing.values()]
+    elif isinstance(thing, list | tuple | set | frozenset):
+        inner += list(thing)
+    for one in inner:
+        yield from reachable(one, seen)
+
+
+def breaches(wire: Wire, secret: SecretKey, aggregator: Aggregator, clients: list[Client]) -> set[str]:
+    """What went to someone who must not have it. A ciphertext is found by 64 bytes from its middle."""
+    found = set()
+    shares = [one.data for one in wire.transfers if one.sender in NAMES]
+    pieces = {share[at : at + 64] for share in shares for at in range(300, len(share) - 64, 512)}
+    at_server = b"".join(wire.seen_by(SERVER))
+    if any(one.sender != AGGREGATOR for one in wire.transfers if one.receiver == SERVER):
+        found.add("server heard someone else")
+    if any(piece in at_server for piece in pieces):
+        found.add("server saw a share")
+    keys = [number.to_bytes(128, order) for number in (secret.p, secret.q) for order in ("big", "little")]
+    keys += [key.hex().encode() for key in keys]
+    for name in (AGGREGATOR, *NAMES):
+        if any(key in b"".join(wire.seen_by(name)) for key in keys):
+            found.add("key on the wire")
+    for party in (aggregator, *clients):
+        things = list(reachable(party))
+        if any(
+            isinstance(one, SecretKey) or one in (secret.p, secret.q) for one in things if not _array(one)
+        ):
+            found.add("key in a party")
+    for client in clients:
+        others = [piece for share in shares if share for piece in [share[300:364]] if piece]
+        if any(piece in b"".join(wire.seen_by(client.name)) for piece in others):
+            found.add("client saw a share")
+    return found
+
+
+def _array(thing: Any) -> bool:
+    return isinstance(thing, np.ndarray)
+
+
+def test_nobody_sees_what_he_must_not(paillier: PaillierSum, secret: SecretKey) -> None:
+    wire, (aggregator, clients) = Wire(), parties()
+    run_round(KeyServer(paillier), aggregator, clients, wire, VALUES)
+    assert breaches(wire, secret, aggregator, clients) == set()
+    assert all(type(one.data) is bytes for one in wire.transfers)
+    assert [one.sender for one in wire.transfers if one.receiver == SERVER] == [AGGREGATOR]
+
+
+class _ForwardsAll(Aggregator):
+    """The mistake: the shares go to the server beside the sum."""
+
+    def gather(self, wire: Wire) -> None:
+        messages = wire.receive(self.name)
+        for _, data in messages:
+            wire.send(self.name, SERVER, data)
+        for name, data in messages:
+            wire.send(name, self.name, data)
+        super().gather(wire)
+
+
+class _ForwardsOne(Aggregator):
+    """The mistake: the "sum" is one client's share."""
+
+    def forward(self, wire: Wire) -> None:
+        share = next(one.data for one in wire.transfers if one.sender == "ann")
+        wire.send(self.name, SERVER, share)
+
+
+class _TellsKey(KeyServer):
+    """The mistake: the whole key is announced."""
+
+    def announce(self, wire: Wire, receivers) -> None:
+        for receiver in receivers:
+            wire.send(SERVER, receiver, self._backend.secret.to_bytes())
+
+
+@pytest.mark.parametrize("broken", [_ForwardsAll, _ForwardsOne])
+def test_the_watcher_sees_an_aggregator_that_forwards_shares(broken, paillier, secret) -> None:
+    wire, (_, clients), aggregator = Wire(), parties(), broken()
+    with pytest.raises(ValueError, match=r"(messages to the server|kind of message) must be"):
+        run_round(KeyServer(paillier), aggregator, clients, wire, VALUES)
+    assert breaches(wire, secret, aggregator, clients) == {"server saw a share"}
+
+
+def test_the_watcher_sees_keys_and_clients_who_talk_to_the_server(paillier, secret) -> None:
+    wire, (aggregator, clients) = Wire(), parties()
+    with pytest.raises(ValueError):
+        run_round(_TellsKey(paillier), aggregator, clients, wire, VALUES)
+    aggregator._kept = [{"key": secret}]
+    wire.send("ann", SERVER, b"hello")
+    found = breaches(wire, secret, aggregator, clients)
+    assert found == {"key on the wire", "key in a party", "server heard someone else"}
+
+
+def test_the_watcher_sees_a_share_that_reaches_another_client(paillier, secret) -> None:
+    wire, (aggregator, clients) = Wire(), parties()
+    run_round(KeyServer(paillier), aggregator, clients, wire, VALUES)
+    share = next(one.data for one in wire.transfers if one.sender == "ann")
+    wire.send(AGGREGATOR, "bob", share)
+    assert breaches(wire, secret, aggregator, clients) == {"client saw a share"}
+
+
+# ---- refusals ----------------------------------------------------------------------------------------------
+
+
+def test_too_few_clients_are_not_forwarded(paillier: PaillierSum) -> None:
+    wire = Wire(cut={name: 0 for name in NAMES[1:]})
+    with pytest.raises(ValueError, match=r"clients in the sum must be at least 2, got \('ann',\)"):
+        run_round(KeyServer(paillier), *parties(), wire, VALUES)
+    assert wire.seen_by(SERVER) == []
+
+
+def test_randomisers_are_made_beforehand(paillier: PaillierSum, monkeypatch) -> None:
+    server, wire, (aggregator, clients) = KeyServer(paillier), Wire(), parties()
+    two = {name: VALUES[name] for name in NAMES[:2]}
+    run_round(server, aggregator, clients, wire, two)
+    for client in clients[:2]:
+        client.prepare(rounds=2)
+    monkeypatch.setattr(Encryptor, "_randomiser", lambda self: pytest.fail("a randomiser was made online"))
+    for number in (1, 2):
+        total = run_round(server, aggregator, clients, wire, two, number)
+        assert total.values.tobytes() == expected("ann", "bob")
+
+
+def test_parties_out_of_order_are_told_so(paillier: PaillierSum) -> None:
+    with pytest.raises(ValueError, match="settings must be announced"):
+        Client("ann").prepare()
+    with pytest.raises(ValueError, match="round must be begun"):
+        Aggregator().gather(Wire())
+    for taken in (SERVER, AGGREGATOR):
+        with pytest.raises(ValueError, match="name must be a client's"):
+            Client(taken)
+    wire = Wire()
+    wire.send("mallory", "ann", paillier.to_bytes())
+    with pytest.raises(ValueError, match="settings must be one message from the server"):
+        Client("ann").join(wire)
+    client = Client("ann")
+    KeyServer(paillier).announce(wire, ["ann"])
+    client.join(wire)
+    wire.send("mallory", "ann", b"hello")
+    with pytest.raises(ValueError, match="sender must be"):
+        client.answer(wire)
+    with pytest.raises(ValueError, match="messages to the server must be"):
+        KeyServer(paillier).read(Wire(), 0)
+
+
+def test_a_short_key_is_refused_by_the_roles() -> None:
+    toy = SecretKey.for_tests()
+    weak = PaillierSum(CODE, LENGTH, key=toy.public, secret=toy)
+    with pytest.raises(ValueError, match="key size must be 2048 or 3072 bits, got 512"):
+        run_round(KeyServer(weak), *parties(), Wire(), VALUES)
+
+
+def test_a_server_makes_its_own_key() -> None:
+    server = KeyServer.with_paillier(CODE, LENGTH, least=3)
+    wire = Wire()
+    server.announce(wire, ["ann"])
+    assert b'"least": 3' in wire.seen_by("ann")[0]
+    with pytest.raises(ValueError, match="bits must be 2048 or 3072, got 1024"):
+        KeyServer.with_paillier(CODE, LENGTH, bits=1024)
