@@ -196,7 +196,7 @@ def test_the_watcher_sees_a_share_that_reaches_another_client(paillier, secret) 
 
 
 def test_too_few_clients_are_not_forwarded(paillier: PaillierSum) -> None:
-    wire = Wire(cut={name: 0 for name in NAMES[1:]})
+    wire = Wire(cut=dict.fromkeys(NAMES[1:], 0))
     with pytest.raises(ValueError, match=r"clients in the sum must be at least 2, got \('ann',\)"):
         run_round(KeyServer(paillier), *parties(), wire, VALUES)
     assert wire.seen_by(SERVER) == []
