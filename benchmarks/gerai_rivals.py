@@ -22,7 +22,7 @@ SEARCHES: dict[str, tuple[int, dict[str, Any]]] = {
     "dpne": (30, {**SPACES["dpne"], "clip": Range(1.0, 10.0), "negatives": Choice((1.0, 5.0))}),
     "blurme": (12, dict(SPACES["blurme"])),
     "bpr": (12, dict(SPACES["bpr"])),
-    "dp-gram": (20, dict(SPACES["dp-gram"])),
+    "dp-gram": (30, dict(SPACES["dp-gram"])),
     "rap": (12, {name: about for name, about in SPACES["rap"].items() if name != "alpha"}),
     "dpae": (12, dict(SPACES["dpae"])),
     "gerai-users": (10, dict(SPACES["gerai-users"])),

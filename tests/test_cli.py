@@ -238,7 +238,7 @@ def test_data_get_refuses_what_it_cannot_fetch():
         (["fit", "lightgcn", "--set", "layers"], "an override must be key=value"),
         (["fit", "--config", "absent.yaml"], "the configuration must be a file, got none"),
         (["recommend", "absent", "--user", "u1"], "path must be a saved model"),
-        (["recommend", "absent"], "users must be named by one of --user, --all and --history"),
+        (["recommend", "absent"], "users must be named by one of --user, --all, --history and --new"),
         (["evaluate", "absent"], "the run must be a folder that `veilrec fit` wrote"),
         (["compare", "popularity", "--k", "five"], "--k must be whole numbers by comma, got 'five'"),
         (["compare"], "Name one or more"),

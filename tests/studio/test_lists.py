@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+import veilrec as vr
 from veilrec.core import CannotFoldIn, DataError
 from veilrec.data import Dataset
 from veilrec.studio.lists import NEW_USER, lists
@@ -56,3 +57,18 @@ def test_models_that_cannot_fold_in_say_so():
     assert len(lists(model, users=["1"], k=1).frame) == 1
     with pytest.raises(CannotFoldIn, match=r"bound .*cannot serve a user who was not in its data"):
         lists(model, history=["x"])
+
+
+def test_reports_of_new_users_are_drawn_once(tmp_path):
+    model = vr.GERAI(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
+    people, file = vr.synthetic(5, 40, 60, seed=3), tmp_path / "reports.safetensors"
+    first = lists(model, new=people, reports=file, k=3).frame
+    assert first.equals(lists(model, new=people, reports=file, k=3).frame)
+    assert first["user"].n_unique() == 5
+    blank = lists(model, new=people, k=3).frame
+    assert not blank.equals(first)
+    with pytest.raises(DataError, match="other people"):
+        lists(model, new=vr.synthetic(6, 40, 60, seed=4), reports=file)
+    file.write_bytes(b"no")
+    with pytest.raises(DataError, match="cannot be read"):
+        lists(model, new=people, reports=file)

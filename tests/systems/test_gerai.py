@@ -355,3 +355,61 @@ def test_pairs_of_the_user_twin_are_drawn_like_the_noise(monkeypatch) -> None:
 
     assert pairs(secure=False) == pairs(secure=False)
     assert pairs(secure=True) != pairs(secure=True)
+
+
+# -- new people ----------------------------------------------------------------------------------------------
+
+
+def newcomers() -> Dataset:
+    """Some of the training users under other names: what they get can be compared."""
+    data = world().train
+    few = data.take(np.flatnonzero(data.user < 6))
+    return Dataset.from_arrays(
+        [f"new {code}" for code in few.user],
+        few.items.take(few.item).to_list(),
+        rating=few.rating,
+        rating_range=few.rating_range,
+        attributes={name: found.take(np.arange(6)) for name, found in few.attributes.items()},
+    )
+
+
+def test_a_new_user_with_profile_and_history_is_served_like_a_known_one() -> None:
+    """Without noise the new user's vector is computed from the same profile and items: the same scores."""
+    model, people = fit(GCN(**SMALL)), newcomers()
+    with_profile = model.recommend(history=people, reports=model.report(people), k=5)
+    known = world().train.users.take(np.arange(6)).to_list()
+    assert with_profile["item"].to_list() == model.recommend(known, k=5)["item"].to_list()
+    blank = model.recommend(history=people, k=5)
+    assert not np.allclose(blank["score"].to_numpy(), with_profile["score"].to_numpy())
+
+
+@pytest.mark.parametrize(
+    "model", [GERAI(**SMALL), GERAIPaper(**SMALL), GERAIUsers(epochs=1, embedding_size=4)]
+)
+def test_a_new_user_reports_with_noise(model, tmp_path) -> None:
+    fit(model)
+    published = vr.load_model(model.save(tmp_path / "m.veil", part="shareable"))
+    people = newcomers()
+    report = published.report(people)
+    assert report.shape == model.report(people).shape
+    assert not np.array_equal(report, published.report(people))  # another draw: another release
+    again = published.report(people, secure=False, seed=1)
+    assert np.array_equal(again, published.report(people, secure=False, seed=1))
+    assert len(published.recommend(history=people, reports=report, k=5)) == 30
+
+
+def test_reports_that_do_not_fit() -> None:
+    people = newcomers()
+    model = fit(GERAI(**SMALL))
+    with pytest.raises(ValueError, match="reports must be 6 rows"):
+        model.recommend(history=people, reports=model.report(people)[:3])
+    with pytest.raises(ValueError, match="reports must be rows of"):
+        model.recommend(history=people, reports=model.report(people)[:, :3])
+    with pytest.raises(ValueError, match="left out for known users"):
+        model.recommend(["u1"], reports=model.report(people))
+    plain = vr.EASE().fit(world().train, progress=False)
+    with pytest.raises(TypeError, match="takes no report"):
+        plain.report(people)
+    with pytest.raises(TypeError, match="Leave reports= out"):
+        plain.recommend(history=people, reports=np.zeros((6, 1)))
+    assert len(plain.recommend(history=people, k=5)) == 30

@@ -8,7 +8,8 @@ from veilrec.data.frames import to_kind
 from veilrec.data.ids import Ids, encode
 from veilrec.data.info import Info, describe
 from veilrec.data.named import available, cache_dir, imported_dir, load, predefined_split
-from veilrec.data.profiles import Profiles, binned, profiles
+from veilrec.data.newcomers import extremes_of, like, scheme_of
+from veilrec.data.profiles import Profiles, binned, profiles, rating_statistics
 from veilrec.data.read import read
 from veilrec.data.split import Split, load_split
 from veilrec.data.store import load_dataset, save_dataset
@@ -29,17 +30,21 @@ __all__ = [
     "cache_dir",
     "describe",
     "encode",
+    "extremes_of",
     "filters",
     "get",
     "imported_dir",
+    "like",
     "load",
     "load_dataset",
     "load_split",
     "predefined_split",
     "profiles",
+    "rating_statistics",
     "read",
     "read_lightgcn",
     "save_dataset",
+    "scheme_of",
     "split",
     "synthetic",
     "to_kind",

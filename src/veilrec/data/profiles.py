@@ -78,13 +78,15 @@ def profiles(
     statistics: bool = True,
     attributes: Sequence[str] | None = None,
     bins: Mapping[str, Sequence[float]] | None = None,
+    extremes: Mapping[str, Sequence[float]] | None = None,
 ) -> Profiles:
     """The profiles of all users of ``data``.
 
     ``attributes``: which ones (all unless said). Categorical attributes are categories. A numeric attribute
     becomes categories when ``bins`` names its public edges (``{"age": (35, 46)}``: under 35, 35 to 45, over),
     else a number scaled by its declared range. An attribute with a single category tells nothing and is left
-    out with a warning.
+    out with a warning. ``extremes`` are those of other data, by which to scale instead of the own
+    (:func:`extremes_of`).
 
     >>> import veilrec as vr
     >>> profiles(vr.synthetic(users=60, items=40, interactions=900), statistics=False).number_names
@@ -92,9 +94,10 @@ def profiles(
     """
     check_choice("scaling", scaling, ["public", "observed"])
     wanted = list(data.attributes) if attributes is None else list(attributes)
-    numbers, codes = ({}, {}) if not statistics else (_statistics(data), {})
+    numbers, codes = ({}, {}) if not statistics else (rating_statistics(data), {})
     if scaling == "observed":
-        numbers = {name: _by_extremes(column) for name, column in numbers.items()}
+        ends = extremes or {name: (column.min(), column.max()) for name, column in numbers.items()}
+        numbers = {name: _between(column, *ends[name]) for name, column in numbers.items() if name in ends}
     elif numbers:
         numbers = {name: _by_public_range(name, column, data) for name, column in numbers.items()}
     edges = dict(bins or {})
@@ -147,7 +150,13 @@ def binned(attribute: Numeric, edges: Sequence[float]) -> Categorical:
     return Categorical(codes.astype(np.int32), tuple(names))
 
 
-def _statistics(data: Dataset) -> dict[str, NDArray[np.float64]]:
+def rating_statistics(data: Dataset) -> dict[str, NDArray[np.float64]]:
+    """The statistics by name, one value per user, not scaled.
+
+    >>> data = Dataset.from_arrays(["ann", "bob", "ann"], ["tea", "tea", "mate"])
+    >>> rating_statistics(data)["items"].tolist()
+    [2.0, 1.0]
+    """
     count = np.bincount(data.user, minlength=data.n_users).astype(np.float64)
     out = {"items": count}
     if data.rating is None or data.rating_range is None:  # without a scale nothing can be said of ratings
@@ -180,9 +189,8 @@ def _statistics(data: Dataset) -> dict[str, NDArray[np.float64]]:
     return out
 
 
-def _by_extremes(column: NDArray[np.float64]) -> NDArray[np.float64]:
-    low, high = column.min(), column.max()
-    return np.zeros_like(column) if low == high else 2 * (column - low) / (high - low) - 1
+def _between(column: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
+    return np.zeros_like(column) if low == high else np.clip(2 * (column - low) / (high - low) - 1, -1, 1)
 
 
 def _by_public_range(name: str, column: NDArray[np.float64], data: Dataset) -> NDArray[np.float64]:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
-from veilrec.core import DataError
+from veilrec.core import DataError, atomic_path
+from veilrec.data import Dataset
 from veilrec.data.frames import to_polars
-from veilrec.training import Recommender
+from veilrec.training import Array, Recommender
 
 NEW_USER = "new user"
 
@@ -28,13 +30,15 @@ def lists(
     *,
     users: Sequence[str] | None = None,
     history: Sequence[str] | None = None,
+    new: Dataset | None = None,
+    reports: str | Path | None = None,
     candidates: str | Path | None = None,
     k: int = 10,
     exclude_seen: bool = True,
 ) -> Lists:
-    """Recommend to ``users`` (None: all), or to one new user with this ``history``.
+    """Recommend to ``users`` (None: all), to one new user with this ``history``, or to those of ``new`` data.
 
-    ``candidates`` is a file with one item per line.
+    ``candidates`` is a file with one item per line; ``reports`` one that keeps the reports of new users.
 
     >>> from veilrec.data import Dataset
     >>> from veilrec.systems import Popularity
@@ -48,6 +52,10 @@ def lists(
         new = {NEW_USER: history}
         frame = model.recommend(k=k, exclude_seen=exclude_seen, candidates=allowed, history=new)
         return Lists(to_polars(frame), {NEW_USER: list(history)})
+    if new is not None:
+        kept = None if reports is None else kept_reports(model, new, Path(reports))
+        frame = model.recommend(k=k, exclude_seen=exclude_seen, candidates=allowed, history=new, reports=kept)
+        return Lists(to_polars(frame), {})
     frame = to_polars(model.recommend(users, k, exclude_seen=exclude_seen, candidates=allowed))
     seen = model.history
     glimpses = {}
@@ -56,6 +64,35 @@ def lists(
             row = seen.indices[seen.indptr[code] : seen.indptr[code + 1]]
             glimpses[str(user)] = [str(item) for item in model.items.take(row)]
     return Lists(frame, glimpses)
+
+
+def kept_reports(model: Recommender, new: Dataset, file: Path) -> Array:
+    """The reports of new users, read from ``file``, or drawn and written there: a second draw costs again.
+
+    >>> import tempfile
+    >>> import veilrec as vr
+    >>> model = vr.GERAI(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
+    >>> people, file = vr.synthetic(5, 40, 60, seed=3), Path(tempfile.mkdtemp()) / "reports.safetensors"
+    >>> bool((kept_reports(model, people, file) == kept_reports(model, people, file)).all())
+    True
+    """
+    from safetensors import SafetensorError, safe_open
+    from safetensors.numpy import save_file
+
+    about = {"model": model.word, "people": new.fingerprint}
+    if not file.exists():
+        found = model.report(new)
+        with atomic_path(file) as temporary:
+            save_file({"reports": found}, temporary, metadata=about)
+        return found
+    try:
+        with safe_open(file, framework="numpy") as saved:
+            same, kept = (saved.metadata() or {}) == about, saved.get_tensor("reports")
+    except SafetensorError as error:
+        raise DataError(f"the file of reports cannot be read ({error}).", file=file) from error
+    if not same:
+        raise DataError("the reports are of other people or for another model. Name another file.", file=file)
+    return np.asarray(kept)
 
 
 def _lines(path: Path) -> list[str]:

@@ -14,9 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from veilrec.core import check_count, check_non_negative, check_positive, stream
-from veilrec.data import Dataset, Numeric, Profiles, profiles
+from veilrec.core import check, check_count, check_non_negative, check_positive, stream
+from veilrec.data import Dataset, Numeric, Profiles, extremes_of, like, profiles, scheme_of
 from veilrec.models import AttentionGCN, Neighbourhoods
+from veilrec.privacy import Noise
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import (
     Array,
@@ -68,13 +69,37 @@ class AttentionRecommender(Recommender):
     def _features(self, job: Job) -> Array:
         """What the network is told of each user, [users, width]."""
 
+    @abstractmethod
+    def _describe(self, people: Dataset, numbers: Profiles, noise: Noise) -> Array:
+        """The same of new people, whose rating statistics are ``numbers``."""
+
     def _statistics(self, interactions: Dataset) -> Profiles:
-        """What the ratings say of each user."""
-        return profiles(interactions, scaling=self.scaling, attributes=())
+        """What the ratings say of each user; what is needed to say it of a new one is remembered."""
+        found = profiles(interactions, scaling=self.scaling, attributes=())
+        ends = extremes_of(interactions) if self.scaling == "observed" else None
+        self.facts.setdefault("profile", {}).update(numbers=list(found.number_names), extremes=ends)
+        return found
 
     def _profiles(self, attributes: Dataset) -> Profiles:
         """What the declared attributes say."""
         return user_profiles(attributes, self.age_edges)
+
+    def report(self, people: Dataset, *, secure: bool = True, seed: int | None = None) -> Array:
+        """See :meth:`Recommender.report`: profiles of new people as this model may know them.
+
+        >>> import veilrec as vr
+        >>> model = GCN(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
+        >>> model.report(vr.synthetic(5, 40, 60, seed=3)).shape
+        (5, 44)
+        """
+        known = self.facts["profile"]
+        people = like(people, self.items, known)
+        found = profiles(people, scaling=self.scaling, attributes=(), extremes=known["extremes"])
+        column = dict(zip(found.number_names, found.numbers.T))
+        blank = np.zeros(people.n_users)  # a statistic that cannot be had, for want of ratings
+        numbers = np.stack([column.get(name, blank) for name in known["numbers"]], axis=1)
+        whole = Profiles(numbers, np.zeros((people.n_users, 0), np.int64), tuple(known["numbers"]), (), ())
+        return self._describe(people, whole, Noise.choose(secure, seed, self.word, "report"))
 
     # -- training -------------------------------------------------------------------------------------
 
@@ -144,10 +169,15 @@ class AttentionRecommender(Recommender):
 
     def _score_histories(self, histories: sp.csr_matrix) -> Array:
         """A new user of whom only the history is known: the rest of the profile is blank."""
-        network = self._served()
-        features = np.zeros((histories.shape[0], self.shared["net.user_table"].shape[0]), np.float32)
+        width = self.shared["net.user_table"].shape[0]
+        return self._score_newcomers(histories, np.zeros((histories.shape[0], width), np.float32))
+
+    def _score_newcomers(self, histories: sp.csr_matrix, reports: Array) -> Array:
+        network, width = self._served(), self.shared["net.user_table"].shape[0]
+        check(reports.shape[1:] == (width,), "reports", f"rows of {width} numbers", reports.shape)
         with torch.no_grad():
-            of_users, _ = network(torch.from_numpy(features), Neighbourhoods.of(histories))
+            given = torch.from_numpy(np.ascontiguousarray(reports, np.float32))
+            of_users, _ = network(given, Neighbourhoods.of(histories))
             return self._compare(network.pair_user(of_users))
 
     def _served(self) -> AttentionGCN:
@@ -220,7 +250,11 @@ class GCN(AttentionRecommender):
     reads: ClassVar[tuple[str, ...]] = ("interactions", "attributes")
 
     def _features(self, job: Job) -> Array:
-        return self._statistics(job.train).beside(self._profiles(job.train)).dense()
+        self.facts["profile"] = scheme_of(job.train)
+        return self._describe(job.train, self._statistics(job.train), job.noise)
+
+    def _describe(self, people: Dataset, numbers: Profiles, noise: Noise) -> Array:
+        return numbers.beside(self._profiles(people)).dense()
 
     def _fit(self, job: Job) -> None:
         self._train(job, job.train, self._features(job), plain(bpr_loss))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from veilrec.core import DataError, check_choice, check_positive
-from veilrec.data import Dataset, Profiles
+from veilrec.data import Dataset, Profiles, profiles, scheme_of
 from veilrec.privacy import Claim, Event, Noise, UnboundedEvent
 from veilrec.privacy.mechanisms import MixedPerturber, PaperFunctional, UnaryEncoding
 from veilrec.systems.attention import PAPER_BATCH, AttentionRecommender, bpr_loss, plain, taylor_loss
@@ -116,8 +116,13 @@ class GERAI(AttentionRecommender):
         )
         job.guard.close("attributes")
         self.private["reports"] = reports
+        self.facts["profile"] = scheme_of(job.train)
         numbers = self._statistics(job.guard.take("interactions", STATISTICS)).numbers
         return np.concatenate([numbers.astype(np.float32), reports], axis=1)
+
+    def _describe(self, people: Dataset, numbers: Profiles, noise: Noise) -> Array:
+        reports = unary_reports(self._profiles(people), self.epsilon, noise)
+        return np.concatenate([numbers.numbers.astype(np.float32), reports], axis=1)
 
     def _fit(self, job: Job) -> None:
         features = self._features(job)
@@ -169,7 +174,7 @@ class GERAIPaper(AttentionRecommender):
         secret = ("everything computed from the reports",)
         claims: list[Claim] = []
         if self.ablation != "NL":
-            mixed = self._perturber(public)
+            mixed = self._perturber(profiles(public, attributes=()), self._profiles(public))
             whole = mixed.event.named(REPORTS)
             claims.append(
                 Claim("the whole profile of a user", "attribute", "replace", "OXSF", secret, (whole,))
@@ -189,9 +194,8 @@ class GERAIPaper(AttentionRecommender):
         claims.append(Claim("one interaction", "interaction", "replace", "OX", released, tuple(events)))
         return tuple(claims)
 
-    def _perturber(self, public: Dataset) -> MixedPerturber:
-        about = self._profiles(public)
-        names = self._statistics(public).number_names
+    def _perturber(self, numbers: Profiles, about: Profiles) -> MixedPerturber:
+        names = numbers.number_names
         return MixedPerturber(
             len(names) + len(about.number_names),
             about.sizes,
@@ -201,30 +205,34 @@ class GERAIPaper(AttentionRecommender):
 
     def _features(self, job: Job) -> Array:
         assert job.guard is not None
+        self.facts["profile"] = scheme_of(job.train)
         if self.ablation == "NL":
             known = job.guard.take("attributes", TRAINING)
             numbers = self._statistics(job.guard.take("interactions", TRAINING))
-            return numbers.beside(self._profiles(known)).dense()
-        about = self._profiles(job.guard.take("attributes", REPORTS))
+            return self._describe(known, numbers, job.noise)
+        people = job.guard.take("attributes", REPORTS)
         numbers = self._statistics(job.guard.take("interactions", REPORTS))
-        mixed = self._perturber(job.train)
-
-        def draw() -> Array:
-            noise = job.noise.child(REPORTS)
-            codes = np.where(about.codes < 0, 0, about.codes)
-            for column, size in enumerate(about.sizes):  # an unknown value reports a random one
-                blank = about.codes[:, column] < 0
-                codes[blank, column] = noise.below(size, (int(blank.sum()),))
-            values = np.concatenate([numbers.numbers, about.numbers], axis=1)
-            reports = mixed.perturb(values, codes, noise, REPORTS)
-            if about.category_names:
-                noise.slices.append(mixed.event_of(*about.category_names))
-            return reports.astype(np.float32)
-
-        reports = release_once(job, REPORTS, draw)
+        reports = release_once(
+            job, REPORTS, lambda: self._describe(people, numbers, job.noise.child(REPORTS))
+        )
         job.guard.close("attributes")
         self.private["reports"] = reports
         return reports
+
+    def _describe(self, people: Dataset, numbers: Profiles, noise: Noise) -> Array:
+        about = self._profiles(people)
+        if self.ablation == "NL":
+            return numbers.beside(about).dense()
+        codes = np.where(about.codes < 0, 0, about.codes)
+        for column, size in enumerate(about.sizes):  # an unknown value reports a random one
+            blank = about.codes[:, column] < 0
+            codes[blank, column] = noise.below(size, (int(blank.sum()),))
+        values = np.concatenate([numbers.numbers, about.numbers], axis=1)
+        mixed = self._perturber(numbers, about)
+        reports = mixed.perturb(values, codes, noise, REPORTS)
+        if about.category_names:
+            noise.slices.append(mixed.event_of(*about.category_names))
+        return reports.astype(np.float32)
 
     def _fit(self, job: Job) -> None:
         features = self._features(job)

@@ -23,9 +23,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from veilrec.core import check_count, check_positive
-from veilrec.data import Dataset
-from veilrec.privacy import Claim, GaussianEvent, default_delta, gaussian_multiplier
+from veilrec.core import check, check_count, check_positive
+from veilrec.data import Dataset, like, scheme_of
+from veilrec.privacy import Claim, GaussianEvent, Noise, default_delta, gaussian_multiplier
 from veilrec.privacy.events import check_budget, check_sampling_rate
 from veilrec.systems.attention import user_profiles
 from veilrec.systems.gerai import REPORTS, STOPPING, attribute_claims, unary_reports
@@ -188,6 +188,7 @@ class GERAIUsers(Recommender):
             )
             reports = np.concatenate([reports, drawn], axis=1)
         job.guard.close("attributes")
+        self.facts["profile"] = scheme_of(job.train)
         data = job.guard.take("interactions", GRADIENTS)
         history = data.matrix()
         network = UserTower(
@@ -261,11 +262,30 @@ class GERAIUsers(Recommender):
     def _score(self, users: Array) -> Array:
         return self._compare(self.history[users], self.private["reports"][users])
 
+    def report(self, people: Dataset, *, secure: bool = True, seed: int | None = None) -> Array:
+        """See :meth:`Recommender.report`: reports of the attributes of new people.
+
+        >>> import veilrec as vr
+        >>> model = GERAIUsers(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
+        >>> model.report(vr.synthetic(5, 40, 60, seed=3)).shape
+        (5, 27)
+        """
+        about = user_profiles(like(people, self.items, self.facts["profile"]), self.age_edges)
+        noise = Noise.choose(secure, seed, self.word, "report")
+        constant = np.ones((people.n_users, 1), np.float32)
+        if not about.category_names:
+            return constant
+        return np.concatenate([constant, unary_reports(about, self.attribute_epsilon, noise)], axis=1)
+
     def _score_histories(self, histories: sp.csr_matrix) -> Array:
+        blank = np.zeros((histories.shape[0], self.shared["net.profile.weight"].shape[1]), np.float32)
+        blank[:, 0] = 1
+        return self._compare(histories, blank)
+
+    def _score_newcomers(self, histories: sp.csr_matrix, reports: Array) -> Array:
         width = self.shared["net.profile.weight"].shape[1]
-        reports = np.zeros((histories.shape[0], width), np.float32)
-        reports[:, 0] = 1
-        return self._compare(histories, reports)
+        check(reports.shape[1:] == (width,), "reports", f"rows of {width} numbers", reports.shape)
+        return self._compare(histories, np.ascontiguousarray(reports, np.float32))
 
     def _compare(self, histories: sp.csr_matrix, reports: Array) -> Array:
         """On the owner's device: own history, released parameters; the last items if there are too many."""

@@ -29,7 +29,8 @@ from veilrec.metrics import (
     rmse,
     sampled_ranks,
 )
-from veilrec.training.recommender import Array, Recommender
+from veilrec.training.job import Array
+from veilrec.training.recommender import Recommender
 
 PROTOCOLS = ("full", "one-positive", "sampled")
 

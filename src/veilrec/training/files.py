@@ -129,7 +129,7 @@ def _facts(model: Recommender, part: str) -> dict[str, Any]:
     """
     if part == "whole" or not model.is_private():
         return model.facts
-    return {"data": model.facts["data"]}
+    return {name: model.facts[name] for name in ("data", "profile") if name in model.facts}
 
 
 def _read(folder: Path, shown: Path, classes: Mapping[str, type[Recommender]]) -> Recommender:

@@ -22,7 +22,7 @@ from safetensors.numpy import save_file
 
 from veilrec.core import atomic_path, bar, check, check_count
 from veilrec.data import Dataset
-from veilrec.training.recommender import Job
+from veilrec.training.job import Job
 
 CHECKPOINT_SECONDS = 20.0
 """How much work a kill may cost: a checkpoint is written at the first epoch end after this many seconds."""

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from veilrec.models import gather_rows
-from veilrec.training.recommender import Array
+from veilrec.training.job import Array
 
 _PAIRS_AT_ONCE = 1 << 17
 

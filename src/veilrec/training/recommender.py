@@ -19,41 +19,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from veilrec.core import CannotFoldIn, DataError, NotFitted, check, check_choice, check_count
-from veilrec.data import Dataset, Ids, to_kind
+from veilrec.data import Dataset, Ids, like, to_kind
 from veilrec.metrics import rank_all
 from veilrec.privacy import Claim, Guarantee, Ledger, Noise
 from veilrec.training.budget import reserve
 from veilrec.training.guard import DataGuard, strip
-
-Array = NDArray[Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """Everything one fit is given: data, seed, device, where to keep checkpoints, whether to show bars.
-
-    ``noise`` is where mechanisms draw from, ``guard`` the way of a private system to its users' data (its
-    ``train`` has none).
-
-    >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
-    >>> Job(data, None, seed=1, device="cpu", checkpoint=None, progress=False).log
-    []
-    """
-
-    train: Dataset
-    valid: Dataset | None
-    seed: int
-    device: str
-    checkpoint: Path | None
-    progress: bool
-    log: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    noise: Noise = dataclasses.field(default_factory=Noise.secure)
-    guard: DataGuard | None = None
-    fingerprint: str = ""
-    """Of the whole data, which ``train`` may not show."""
+from veilrec.training.job import Array, Job
 
 
 @dataclasses.dataclass(eq=False)
@@ -130,6 +103,10 @@ class Recommender(ABC):
             f"{self.word} learns one vector per user and cannot serve a user who was not in its data. "
             "Fit again with the new users, or use a model that can (ease, item-knn, ials, gf-cf, lightgcn)."
         )
+
+    def _score_newcomers(self, histories: sp.csr_matrix, reports: Array) -> Array:
+        """The same of users of whom there are reports beside, a row each (:meth:`report`)."""
+        raise TypeError(f"{self.word} knows new users by their history alone. Leave reports= out.")
 
     def _item_similarity(self, items: Array) -> Array:
         """Similarity [len(items), n_items] in float32 of items, given as codes, to all items."""
@@ -287,13 +264,15 @@ class Recommender(ABC):
         *,
         exclude_seen: bool = True,
         candidates: Iterable[Any] | None = None,
-        history: Mapping[Any, Iterable[Any]] | None = None,
+        history: Mapping[Any, Iterable[Any]] | Dataset | None = None,
+        reports: Array | None = None,
     ) -> Any:
         """The best ``k`` items of each user: a frame of user, item, rank (from 1) and score.
 
         ``users`` are the caller's own ids; None means all. ``candidates`` restricts the items. ``history``
-        maps new users to the items they have interacted with; such users are served by fold-in where the
-        model can. The frame is of the kind the data came in (pandas, Polars or Arrow).
+        maps new users to the items they have interacted with, or is a data set of them; such users are served
+        by fold-in where the model can, with their ``reports`` (:meth:`report`) where it takes any. The frame
+        is of the kind the data came in (pandas, Polars or Arrow).
         """
         check_count("k", k)
         allowed = None
@@ -301,16 +280,25 @@ class Recommender(ABC):
             allowed = np.unique(self.item_codes(candidates))
         if history is not None:
             check(users is None, "users", "None where history is given", users, "Put all users in history.")
-            names, seen = list(history), self.history_matrix(history)
+            if isinstance(history, Dataset):
+                history = like(history, self.items)
+                names, seen = history.users.take(np.arange(history.n_users)).to_list(), history.matrix()
+            else:
+                names, seen = list(history), self.history_matrix(history)
+            if reports is not None:
+                check(len(reports) == len(names), "reports", f"{len(names)} rows, one each", len(reports))
             labels, codes = pl.Series("user", names, strict=False), np.arange(len(names))
         else:
+            check(reports is None, "reports", "left out for known users", "some")
             codes, seen = self.user_codes(users), self.history
             labels = self.users.take(codes).alias("user")
 
         def score(rows: Array) -> Array:
             if history is None:
                 return self.score_codes(rows)
-            return np.ascontiguousarray(self._score_histories(seen[rows]), dtype=np.float32)
+            if reports is None:
+                return np.ascontiguousarray(self._score_histories(seen[rows]), dtype=np.float32)
+            return np.ascontiguousarray(self._score_newcomers(seen[rows], reports[rows]), dtype=np.float32)
 
         ranked, values = rank_all(
             score, codes, k, n_items=len(self.items), seen=seen if exclude_seen else None, candidates=allowed
@@ -326,6 +314,15 @@ class Recommender(ABC):
             }
         )
         return to_kind(frame, self._frame_kind)
+
+    def report(self, people: Dataset, *, secure: bool = True, seed: int | None = None) -> Array:
+        """What the model may know of new people beside their histories, a row each, for :meth:`recommend`.
+
+        A private system draws its noise here, on the device of these people: a report is a release that
+        costs them what the statement says, and a second draw costs it again. Draw once and keep it. Noise
+        comes from the operating system unless ``secure=False``.
+        """
+        raise TypeError(f"{self.word} knows new users by their history alone and takes no report of them.")
 
     def view(self, adversary: str = "X") -> dict[str, Any]:
         """What an adversary sees of the fitted model: the hand-over to an attack.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from veilrec.core import DataError, atomic_path
 from veilrec.privacy import Event
-from veilrec.training.recommender import Job
+from veilrec.training.job import Job
 
 
 def release_once(job: Job, label: str, draw: Callable[[], NDArray[Any]]) -> NDArray[Any]:

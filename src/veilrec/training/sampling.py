@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from veilrec.training.recommender import Array
+from veilrec.training.job import Array
 
 
 class NegativeSampler:

@@ -34,9 +34,9 @@ from veilrec.core import check, stream, stream_seed
 from veilrec.data import Dataset
 from veilrec.models import gather_rows
 from veilrec.training.evaluation import validation_score
+from veilrec.training.job import Array, Job
 from veilrec.training.loop import Iterative, run_epochs
 from veilrec.training.pairwise import bpr_loss
-from veilrec.training.recommender import Array, Job
 from veilrec.training.sampling import NegativeSampler
 
 _ROWS_AT_ONCE = 8192
@@ -213,14 +213,14 @@ def fit_softmax(
     device = next(iter(parameters.values())).device
     optimiser = torch.optim.Adam(list(parameters.values()), lr=learning_rate, fused=True)
     state = {**parameters, **optimiser_state(optimiser, parameters)}
-    batches = min(model.batches, len(active))
+    batches = min(model.batches, len(active))  # none, where labels with noise have nobody left: no step then
     pool = min(model.negatives, job.train.n_items)
 
     def step(epoch: int) -> float:
         random = stream(job.seed, word, "epoch", epoch)
         dropout = torch_stream(job.seed, word, "dropout", epoch)
         total = 0.0
-        for index, batch in enumerate(np.array_split(random.permutation(active), batches)):
+        for index, batch in enumerate(np.array_split(random.permutation(active), max(batches, 1))[:batches]):
             rate = 0.5 * learning_rate * (1 + math.cos(math.pi * (epoch + index / batches) / epochs))
             optimiser.param_groups[0]["lr"] = rate
             rows = labels.matrix[batch]
@@ -241,7 +241,7 @@ def fit_softmax(
                     labels.lie * share[batch] if labels.lie else None,
                 )
             total += descend(loss, optimiser, parameters, model.weight_decay)
-        return total / batches
+        return total / max(batches, 1)
 
     def validate(valid: Dataset) -> float:
         users, items = final()

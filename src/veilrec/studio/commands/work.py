@@ -128,6 +128,16 @@ def recommend(
     history: Annotated[
         str | None, typer.Option("--history", help="Items of a new user, by comma.", metavar="ITEM,...")
     ] = None,
+    new: Annotated[
+        Path | None, typer.Option("--new", help="Interactions of new users, a table.", metavar="FILE")
+    ] = None,
+    people: Annotated[
+        Path | None, typer.Option("--users", help="Their attributes, a table.", metavar="FILE")
+    ] = None,
+    reports: Annotated[
+        Path | None,
+        typer.Option("--reports", help="Keeps what they report to the model, drawn once.", metavar="FILE"),
+    ] = None,
     candidates: Annotated[
         Path | None, typer.Option("--candidates", help="File with one item per line to choose from.")
     ] = None,
@@ -135,17 +145,25 @@ def recommend(
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the lists to a CSV file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """The best items for known users, or for a new user given by a history."""
+    """The best items for known users, or for new ones given by a history or a table.
+
+    With --reports the new users' profiles reach models that take any, with the noise of their statement:
+    drawn at the first call, read from the file ever after.
+    """
     from veilrec.core import atomic_path, check
+    from veilrec.data import read
     from veilrec.studio.lists import lists
     from veilrec.systems import load_model
 
-    ways = [bool(user), everyone, history is not None]
-    check(sum(ways) == 1, "users", "named by one of --user, --all and --history", sum(ways))
+    ways = [bool(user), everyone, history is not None, new is not None]
+    check(sum(ways) == 1, "users", "named by one of --user, --all, --history and --new", sum(ways))
+    check(new is not None or not (people or reports), "--users and --reports", "given with --new", "no --new")
     found = lists(
         load_model(run),
         users=None if everyone or history is not None else user,
         history=None if history is None else words_of(history),
+        new=None if new is None else read(new, users=people),
+        reports=reports,
         candidates=None if candidates is None else candidates,
         k=k,
         exclude_seen=not seen,

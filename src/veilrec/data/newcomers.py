@@ -1,0 +1,89 @@
+"""People who were not in the training data, described as those who were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from veilrec.core import DataError
+from veilrec.data.dataset import Categorical, Dataset, Numeric
+from veilrec.data.ids import Ids
+from veilrec.data.profiles import rating_statistics
+
+
+def extremes_of(data: Dataset) -> dict[str, tuple[float, float]]:
+    """The smallest and largest value of each rating statistic, for scaling "observed".
+
+    >>> data = Dataset.from_arrays(["ann", "bob", "ann"], ["tea", "tea", "mate"])
+    >>> extremes_of(data)
+    {'items': (1.0, 2.0)}
+    """
+    return {name: (float(c.min()), float(c.max())) for name, c in rating_statistics(data).items()}
+
+
+def like(people: Dataset, items: Ids, scheme: Mapping[str, Any] | None = None) -> Dataset:
+    """The same people with items, attributes and rating range of other data, of which ``scheme`` tells.
+
+    Without a scheme (:func:`scheme_of`) they keep their own attributes and ratings. An attribute that they do
+    not have, or a category that the other data do not know, counts as unknown.
+
+    >>> known = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+    >>> new = Dataset.from_arrays(["cem"], ["mate"])
+    >>> like(new, known.items, scheme_of(known)).item.tolist()
+    [0]
+    """
+    codes = items.codes(people.items.take(np.arange(people.n_items)).to_list())
+    if (codes < 0).any():
+        unknown = people.items.take(np.flatnonzero(codes < 0)[:1])[0]
+        raise DataError(f"items must be ones that the model knows, got {unknown!r}. Leave it out.")
+    people = replace(people, item=codes[people.item].astype(np.int32), items=items)
+    if scheme is None:
+        return people
+    attributes: dict[str, Categorical | Numeric] = {}
+    for name, about in scheme["attributes"].items():
+        own = people.attributes.get(name)
+        if "categories" in about:
+            place = {word: code for code, word in enumerate(about["categories"])}
+            if isinstance(own, Numeric):
+                raise DataError(
+                    f"attribute {name} must be categorical, as in the training data, got numbers."
+                )
+            words = own.categories if own is not None else ()
+            table = np.array([*(place.get(word, -1) for word in words), -1], np.int32)
+            found = table[own.codes] if own is not None else np.full(people.n_users, -1, np.int32)
+            attributes[name] = Categorical(found, tuple(about["categories"]))
+        else:
+            if isinstance(own, Categorical):
+                raise DataError(
+                    f"attribute {name} must be a number, as in the training data, got categories."
+                )
+            values = own.values if own is not None else np.full(people.n_users, np.nan, np.float32)
+            attributes[name] = Numeric(values, low=about["low"], high=about["high"])
+    scale = scheme["rating_range"]
+    return replace(
+        people,
+        attributes=attributes,
+        rating_range=None if scale is None else tuple(scale),
+        rating=None if scale is None else people.rating,
+    )
+
+
+def scheme_of(data: Dataset) -> dict[str, Any]:
+    """What of the data anybody may know who is to describe a person in the same way: no person's values.
+
+    >>> scheme_of(Dataset.from_arrays(["ann"], ["tea"], rating=[4], rating_range=(1, 5)))
+    {'attributes': {}, 'rating_range': [1, 5]}
+    """
+    attributes: dict[str, Any] = {}
+    for name, found in data.attributes.items():
+        if isinstance(found, Categorical):
+            attributes[name] = {"categories": list(found.categories)}
+        else:
+            attributes[name] = {"low": found.low, "high": found.high}
+    return {
+        "attributes": attributes,
+        "rating_range": None if data.rating_range is None else list(data.rating_range),
+    }
