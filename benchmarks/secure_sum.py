@@ -6,7 +6,8 @@ Part 1: 10,000 floats from 50 clients, encrypted, added and decrypted; python-pa
 value on 200 values in the same run, scaled up, with the same grid, so that it never rescales. Part 2: one
 round of 200 clients, each with a whole table of 1682 x 64 values. Clients live in two processes that hold
 randomisers made beforehand (the offline cost is reported) and send bytes; online is from the first message
-to the decoded sum. Part 3: the same round with every other backend. Sums are compared bit for bit. CKKS is
+to the decoded sum. Part 3: the same round with every other backend. Sums are compared bit for bit. Seconds
+of the processor stand beside those of the wall, because other work stretches only the latter. CKKS is
 measured if ``tenseal`` is installed; it is not a part of veilrec (docs/decisions/0004-secure-sums.md).
 """
 
@@ -47,14 +48,16 @@ def values_of(name: str, length: int) -> np.ndarray:
 
 
 class Clock:
-    """Seconds since the last look."""
+    """Seconds since the last look: on the wall, and of the processor (which other work does not stretch)."""
 
     def __init__(self) -> None:
-        self.at = time.perf_counter()
+        self.at, self.used, self.processor = time.perf_counter(), time.process_time(), 0.0
 
     def lap(self) -> float:
-        """Seconds, and start again."""
+        """Seconds on the wall, and start again; those of the processor are kept in ``processor``."""
         before, self.at = self.at, time.perf_counter()
+        began, self.used = self.used, time.process_time()
+        self.processor = round(self.used - began, 4)
         return round(self.at - before, 4)
 
 
@@ -67,49 +70,52 @@ def beside_python_paillier(length: int = 10_000, clients: int = 50) -> dict[str,
     encoded = {name: code.encode(values_of(name, length)) for name in names}
     Encryptor(secret.public).prepare(1)  # the table of the key, made once for all rounds
     aggregator = sums.aggregator(0, names)
-    inbox, clock, ours = aggregator.begin(), Clock(), {}
+    inbox, clock = aggregator.begin(), Clock()
+    ours, ours_cpu, peer, peer_cpu = {}, {}, {}, {}
     replies = [(name, sums.client(name, encoded[name]).reply(inbox[name])) for name in names]
-    ours["encrypt"] = clock.lap()
+    ours["encrypt"], ours_cpu["encrypt"] = clock.lap(), clock.processor
     aggregator.gather(replies)
     aggregate = aggregator.aggregate()
-    ours["add"] = clock.lap()
+    ours["add"], ours_cpu["add"] = clock.lap(), clock.processor
     total = sums.open(aggregate, 0)
-    ours["decrypt"] = clock.lap()
+    ours["decrypt"], ours_cpu["decrypt"] = clock.lap(), clock.processor
     assert total.tobytes() == code.decode(sum(encoded.values())).tobytes()
 
     public = phe.PaillierPublicKey(secret.public.n)
     private = phe.PaillierPrivateKey(public, secret.p, secret.q)
     some = [float(x) for x in values_of(names[0], length)[:PEER_VALUES]]
+    scale = length / PEER_VALUES
     clock.lap()
     encrypted = [public.encrypt(x, precision=code.step) for x in some]
-    per = {"encrypt": clock.lap() / PEER_VALUES}
-    other = encrypted[1:] + encrypted[:1]
-    clock.lap()
-    added = [a + b for a, b in zip(encrypted, other)]
-    per["add"] = clock.lap() / PEER_VALUES
+    peer["encrypt"], peer_cpu["encrypt"] = clock.lap() * scale * clients, clock.processor * scale * clients
+    added = [a + b for a, b in zip(encrypted, encrypted[1:] + encrypted[:1])]
+    times = scale * (clients - 1)
+    peer["add"], peer_cpu["add"] = clock.lap() * times, clock.processor * times
     opened = [private.decrypt(one) for one in added]
-    per["decrypt"] = clock.lap() / PEER_VALUES
+    peer["decrypt"], peer_cpu["decrypt"] = clock.lap() * scale, clock.processor * scale
     assert np.allclose(opened, np.array(some) + np.array(some[1:] + some[:1]), atol=2 * code.step)
-    factor = {"encrypt": length * clients, "add": length * (clients - 1), "decrypt": length}
-    peer = {step: round(per[step] * factor[step], 2) for step in per}
-    width = len(encrypted[0].ciphertext().to_bytes(512))
-    ratio = sum(peer.values()) / sum(ours.values())
-    sizes = {"ours": len(replies[0][1]), "peer": width * length}
+    sizes = {"ours": len(replies[0][1]), "peer": len(encrypted[0].ciphertext().to_bytes(512)) * length}
     return {
         "values": length,
         "clients": clients,
         "key_bits": 2048,
         "slots_per_ciphertext": sums.packing.slots,
-        "seconds": {**ours, "total": round(sum(ours.values()), 3)},
         "peer": f"phe {metadata.version('phe')}, gmpy2 {metadata.version('gmpy2')}, value by value",
         "peer_measured_on_values": PEER_VALUES,
-        "peer_seconds_scaled": {**peer, "total": round(sum(peer.values()), 1)},
-        "time_ratio": round(ratio, 1),
+        "seconds": {"ours": summed(ours), "peer_scaled": summed(peer)},
+        "processor_seconds": {"ours": summed(ours_cpu), "peer_scaled": summed(peer_cpu)},
+        "time_ratio": round(sum(peer.values()) / sum(ours.values()), 1),
+        "processor_time_ratio": round(sum(peer_cpu.values()) / sum(ours_cpu.values()), 1),
         "time_ratio_limit": TIME_RATIO,
         "bytes_per_client": sizes,
         "size_ratio": round(sizes["peer"] / sizes["ours"], 1),
         "size_ratio_limit": SIZE_RATIO,
     }
+
+
+def summed(parts: dict[str, float]) -> dict[str, float]:
+    """Parts and their total, rounded."""
+    return {name: round(one, 3) for name, one in {**parts, "total": sum(parts.values())}.items()}
 
 
 def devices(line: Connection) -> None:
@@ -285,7 +291,8 @@ def main() -> int:
         if "online_seconds" in row:
             row["times_plain"] = round(row["online_seconds"] / rows[0]["online_seconds"], 1)
         print(row, flush=True)
-    failed = [] if small["time_ratio"] >= TIME_RATIO else ["time ratio"]
+    ratio = min(small["time_ratio"], small["processor_time_ratio"])
+    failed = [] if ratio >= TIME_RATIO else ["time ratio"]
     failed += [] if small["size_ratio"] >= SIZE_RATIO else ["size ratio"]
     failed += [] if rows[1]["online_seconds"] <= ONLINE_SECONDS else ["online seconds"]
     failed += [f"bits of {row['sum']}" for row in rows[:3] if not row["same_bits_as_plain"]]

@@ -31,5 +31,5 @@ def sum_from_bytes(data: bytes, *, insecure: bool = False) -> SecureSum:
     length, least = found["length"], found["least"]
     if found["sum"] != PaillierSum.word:
         return SUMS[found["sum"]](code, length, least)
-    key = PublicKey.from_bytes(bytes.fromhex(found.get("key", "")), insecure=insecure)
+    key = PublicKey.from_bytes(bytes.fromhex(str(found.get("key", ""))), insecure=insecure)
     return PaillierSum(code, length, least, key=key)

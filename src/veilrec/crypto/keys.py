@@ -3,12 +3,12 @@
 A public key is (n, h): n = p q with p and q prime, both 3 mod 4 and gcd(p - 1, q - 1) = 2 (so that n is a
 Blum integer), and h = (-x^2)^n mod n^2 for a random x, the base of the randomisers of Damgard, Jurik and
 Nielsen, "A generalization of Paillier's public-key system with applications to electronic voting", Int. J.
-of Information Security 2010, section 4.2. The security rests on the decisional composite residuosity
+of Information Security 2010. The security rests on the decisional composite residuosity
 assumption; 2048 bits stand for about 112 bits of strength, 3072 for 128 (NIST SP 800-57).
 
 Files: a header (magic, version, kind, bits), then the numbers, each of fixed length, then a SHA-256 of all
 that against damage. A secret key's file can be read by its owner only, and a file that others can read is
-refused.
+refused. In memory a key stays until Python forgets it: nothing here can wipe it.
 """
 
 from __future__ import annotations

@@ -88,8 +88,11 @@ class _MaskedClient(SumClient):
         self._integers = integers
         self._seal_key, self._mask_key = X25519PrivateKey.generate(), X25519PrivateKey.generate()
         self._own = secrets.token_bytes(32)  # b_u
+        self._entry = b""  # what the directory must say about this client
         self._directory: dict[str, bytes] = {}
+        self._sealing: dict[str, bytes] = {}  # secrets shared with the others, to seal shares
         self._held: dict[str, bytes] = {}  # shares of b_v and of v's key, by v
+        self._peers: set[str] = set()  # whose masks are in y_u
 
     def _answer(self, kind: str, payload: bytes) -> bytes:
         answers = {"begin": self._keys, "directory": self._shares, "delivery": self._masked}

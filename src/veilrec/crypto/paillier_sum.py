@@ -43,7 +43,7 @@ class PaillierSum(SecureSum):
         super().__post_init__()
         same = self.secret is None or self.secret.public == self.key
         check(same, "secret", "the secret key of key", Shown("another key"))
-        check(self.packing.slots >= 1, "slots", "at least 1", self.packing.slots)
+        _ = self.packing  # refuses a key too short for one slot
 
     @cached_property
     def packing(self) -> Packing:
