@@ -60,6 +60,38 @@ def test_rounds_over_the_wire_give_the_same_bits_with_every_backend(paillier: Pa
         assert len(settings) == 6  # announced once to each
 
 
+def trained(one: SecureSum, step: float = 0.3, rounds: int = 3) -> np.ndarray:
+    """A tiny model: every round depends on the sum of the round before, so one wrong bit grows."""
+    server, wire, (aggregator, clients) = KeyServer(one), Wire(), parties()
+    model = np.zeros(LENGTH)
+    for number in range(rounds):
+        gradients = {name: np.tanh(3 * model - VALUES[name]) for name in NAMES}
+        model = model - step * run_round(server, aggregator, clients, wire, gradients, number).values
+    return model
+
+
+def test_an_encrypted_training_is_the_plain_training(paillier: PaillierSum) -> None:
+    plain, masked, encrypted = (trained(one) for one in sums(paillier))
+    assert plain.tobytes() == masked.tobytes() == encrypted.tobytes()
+    other = trained(PlainSum(FixedPoint(bound=1.0, step=2**-13, clients=5), LENGTH))
+    assert other.tobytes() != plain.tobytes()  # the comparison can fail: half the step, other bits
+
+
+def test_integers_on_the_grid_can_be_offered_as_they_are() -> None:
+    """As noise that was drawn on the grid must be: it is not rounded a second time."""
+    server, wire, (aggregator, clients) = KeyServer(MaskedSum(CODE, 2)), Wire(), parties()
+    run_round(server, aggregator, clients, wire, {name: [0.0, 0.0] for name in NAMES})
+    for client in clients:
+        client.offer(wire, np.array([4096, -1]))
+    aggregator.begin(wire, 1, NAMES)
+    for _ in aggregator.sum.phases:
+        for client in clients:
+            client.answer(wire)
+        aggregator.gather(wire)
+    aggregator.forward(wire)
+    assert server.read(wire, 1).tolist() == [5.0, -5 * 2**-12]
+
+
 def test_a_client_that_was_cut_off_is_left_out_and_may_come_back(paillier: PaillierSum) -> None:
     for one in sums(paillier):
         for messages in range(len(one.phases)):
