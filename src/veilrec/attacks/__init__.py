@@ -15,6 +15,12 @@ from veilrec.attacks.bounds import (
     two_world_epsilon,
 )
 from veilrec.attacks.kinds import ATTACKS, attack
+from veilrec.attacks.links import link_attack
+from veilrec.attacks.links_attackers import LINK_ATTACKERS
+from veilrec.attacks.links_knowledge import Linkable
+from veilrec.attacks.links_metrics import link_metrics
+from veilrec.attacks.links_result import LinkAttack, LinkOutcome
+from veilrec.attacks.membership import membership_attack
 from veilrec.attacks.mutants import MUTANTS, Mutant, mutant
 from veilrec.attacks.trials import TRIALS, Trial, trial
 
@@ -25,6 +31,10 @@ __all__ = [
     "AttributeAttack",
     "Curve",
     "Finding",
+    "LINK_ATTACKERS",
+    "LinkAttack",
+    "LinkOutcome",
+    "Linkable",
     "MUTANTS",
     "Mutant",
     "Outcome",
@@ -39,6 +49,9 @@ __all__ = [
     "delta_points",
     "gaussian_mu_bound",
     "histogram_epsilon",
+    "link_attack",
+    "link_metrics",
+    "membership_attack",
     "mutant",
     "one_run_epsilon",
     "plot_audit",

@@ -37,6 +37,8 @@ _MEMBERS = (
     "privacy.json",
     "log.jsonl",
     "attack.json",
+    "attack-links.json",
+    "attack-membership.json",
     "private",
     "checkpoints",
     _STAGING,

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 def attack(
     run: Annotated[Path, typer.Argument(help="Folder of a run; or a saved model, with --data.")],
+    kind: Annotated[
+        str, typer.Option("--kind", help="attribute, links or membership.", metavar="WORD")
+    ] = "attribute",
     target: Annotated[
         str | None,
         typer.Option(
@@ -41,44 +44,87 @@ def attack(
         ),
     ] = None,
     inputs: Annotated[
-        str, typer.Option("--input", help="history, list, both, adaptive; by comma.", metavar="WORD,...")
-    ] = "both",
-    k: Annotated[str, typer.Option("-k", "--k", help="List lengths, by comma.", metavar="K,...")] = "10",
+        str | None,
+        typer.Option(
+            "--input", help="history, list, both, adaptive; by comma; by default both.", metavar="WORD,..."
+        ),
+    ] = None,
+    k: Annotated[
+        str | None,
+        typer.Option(
+            "-k",
+            "--k",
+            help="List lengths, by comma (10); of links and membership one (50).",
+            metavar="K,...",
+        ),
+    ] = None,
     bins: Annotated[
         list[str] | None,
         typer.Option("--bins", help="Public edges of a number's classes.", metavar="NAME=EDGE,..."),
     ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", help="Splits of the users.", min=1)] = 5,
+    repeats: Annotated[
+        int | None, typer.Option("--repeats", help="Splits of the users; by default 5.", min=1)
+    ] = None,
+    adversary: Annotated[
+        str | None,
+        typer.Option("--adversary", help="Of links and membership: O, X, S; by comma.", metavar="LETTER,..."),
+    ] = None,
+    known: Annotated[
+        float | None, typer.Option("--known", help="Of links and membership: share of known users.")
+    ] = None,
+    cells: Annotated[
+        int | None, typer.Option("--cells", help="Of links and membership: cells that are asked.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Of links and membership: the curves.", metavar="FILE")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Drives splits and attackers.", min=0)] = 0,
     data: Data = None,
     data_dir: DataDir = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="The record; by default attack.json in the run.", metavar="FILE"),
+        typer.Option("--out", "-o", help="The record; by default attack*.json in the run.", metavar="FILE"),
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Infer users' attributes from what a model shows, beside what needs no model at all."""
-    from veilrec.attacks import attribute_attack
-    from veilrec.core import environment, write_json
+    """Infer attributes, interactions or training membership from a model, beside what needs no model."""
+    from veilrec.attacks import ATTACKS, attribute_attack
+    from veilrec.core import check, check_choice, environment, write_json
     from veilrec.experiments import command_line
 
+    check_choice("--kind", kind, ATTACKS)
+    of_attributes = {"--target": target, "--input": inputs, "--bins": bins or None, "--repeats": repeats}
+    of_links = {"--adversary": adversary, "--known": known, "--cells": cells, "--plot": plot}
+    for flag, value in (of_links if kind == "attribute" else of_attributes).items():
+        check(value is None, flag, f"left out of an attack of kind {kind!r}", value)
     model, histories, about = _opened(run, data, data_dir)
     loud = not (quiet or as_json)
     began = time.perf_counter()
-    found = attribute_attack(
-        model,
-        histories,
-        None if target is None else words_of(target),
-        attackers=None if attackers is None else words_of(attackers),
-        inputs=words_of(inputs),
-        k=numbers_of(k) or (),
-        bins=dict(_edges(text) for text in bins or []),
-        repeats=repeats,
-        seed=seed,
-        progress=loud,
-    )
+    chosen = None if attackers is None else words_of(attackers)
+    found: Any
+    if kind == "attribute":
+        found = attribute_attack(
+            model,
+            histories,
+            None if target is None else words_of(target),
+            attackers=chosen,
+            inputs=words_of(inputs or "both"),
+            k=numbers_of(k or "10") or (),
+            bins=dict(_edges(text) for text in bins or []),
+            repeats=repeats or 5,
+            seed=seed,
+            progress=loud,
+        )
+    else:
+        lengths = numbers_of(k or "50") or ()
+        check(len(lengths) == 1, "--k", f"one length for an attack of kind {kind!r}", k)
+        sides = None if adversary is None else words_of(adversary)
+        given = {"adversaries": sides, "known": known, "cells": cells}
+        more = {name: value for name, value in given.items() if value is not None}
+        found = ATTACKS[kind](
+            model, histories, attackers=chosen, k=lengths[0], seed=seed, progress=loud, **more
+        )
     record = {
         "format": 1,
         "kind": "attack",
@@ -91,15 +137,19 @@ def attack(
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "environment": environment(),
     }
-    place = out or (run / "attack.json" if (run / "run.json").exists() else None)
+    name = "attack.json" if kind == "attribute" else f"attack-{kind}.json"
+    place = out or (run / name if (run / "run.json").exists() else None)
     if place is not None:
         write_json(place, record)
+    if plot is not None:
+        found.plot(plot)
     if as_json:
         emit(record)
         return
     typer.echo(str(found))
-    if loud and place is not None:
-        say(f"wrote {place}")
+    for written in (place, plot):
+        if loud and written is not None:
+            say(f"wrote {written}")
 
 
 def _opened(
