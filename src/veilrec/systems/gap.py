@@ -3,8 +3,8 @@
     1.  x^(0): public random vectors of length 1 for users and items
     2.  for k = 1..hops: release S^(k) = A x^(k-1) + Gaussian noise, once, A the graph of users and items;
         x^(k) = the direction of S^(k) beside a share for the number of neighbours, of length 1 again
-    3.  an item is f_i = [x_i^(0), ..., x_i^(hops - 1)]; a user has s_u = [S_u^(1), ..., S_u^(hops)], which is
-        the sum of f_i over the user's items, with noise
+    3.  an item is f_i = x_i^(hops - 1); a user has s_u = S_u^(hops), the sum of f_i over the user's items,
+        with noise
     4.  learn q_i = f_i W and p_u = network(s_u) by a softmax: log sum_j exp(p_u . q_j) - p_u . (s_u W) / n_u
     5.  score p_u . q_i
 
@@ -16,8 +16,9 @@ adds the noise.
 
 Left open by the paper, which classifies nodes: there, labels are no edges and may be read; in recommendation
 they are the edges, and a loss that reads them has no epsilon. The linear head of step 4 is ours. So are the
-random start (the paper encodes features of nodes, which do not exist here) and the centring of S within users
-and within items before taking directions.
+random start (the paper encodes features of nodes, which do not exist here), the centring of S within users
+and within items before taking directions, and that only the last hop is learnt from, where the paper takes
+all: before it an item is known by a random vector, in which there is nothing to learn but who has it.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class GAP(VectorRecommender):
     hops: int = 2
     negatives: int = 2048
     epochs: int = 100
-    learning_rate: float = 0.01
+    learning_rate: float = 0.02
     weight_decay: float = 0.0
     patience: int = 5
     validate_every: int = 5
@@ -113,7 +114,7 @@ class GAP(VectorRecommender):
     # -- steps 1 to 3 ---------------------------------------------------------------------------------
 
     def _release(self, job: Job) -> Array:
-        """x^(k - 1) and S^(k) of each hop, [hops, 2, nodes, embedding_size]."""
+        """S^(1), x^(hops - 1) and S^(hops), [3, nodes, embedding_size]."""
         assert job.guard is not None
         history = job.guard.take("interactions", SUMS).matrix()
         users, size = history.shape[0], self.embedding_size
@@ -121,13 +122,13 @@ class GAP(VectorRecommender):
         start = stream(job.seed, self.word, "start").standard_normal((graph.shape[0], size - 2))
 
         def draw() -> Array:
-            mechanism, noise, found = self.mechanism(users), job.noise.child(SUMS), []
+            mechanism, noise = self.mechanism(users), job.noise.child(SUMS)
             x = beside(start, np.zeros(len(start)))
-            for hop in range(self.hops):
+            sums = first = mechanism.release(graph, x, noise, "hop 1", label=SUMS)
+            for hop in range(2, self.hops + 1):
+                x = spread(sums, first, users)
                 sums = mechanism.release(graph, x, noise, f"hop {hop}", label=SUMS)
-                found.append(np.stack([x, sums]))
-                x = spread(sums, found[0][1], users)
-            return np.stack(found).astype(np.float32)
+            return np.stack([first, x, sums]).astype(np.float32)
 
         return release_once(job, SUMS, draw)
 
@@ -136,15 +137,13 @@ class GAP(VectorRecommender):
     def _fit(self, job: Job) -> None:
         assert job.guard is not None
         seen = job.train if job.valid is None else job.guard.take("interactions", STOPPING)
-        released = self._release(job)
+        first, x, sums = self._release(job)
         job.guard.close("interactions")
         users, n_items = job.train.n_users, job.train.n_items
-        count = neighbours(released[0, 1], floor=self.mechanism(users).sigma)
-        items = torch.from_numpy(np.concatenate([x[users:] for x, _ in released], axis=1))  # f_i
-        sums = np.concatenate([s[:users] for _, s in released], axis=1) / count[:users, None]  # s_u / n_u
-        liked = torch.from_numpy(sums.astype(np.float32))
-        inputs = np.concatenate([spread(s, released[0, 1], users)[:users] for _, s in released], axis=1)
-        known = torch.from_numpy(inputs.astype(np.float32))
+        count = neighbours(first, floor=self.mechanism(users).sigma)[:users]
+        items = torch.from_numpy(x[users:])  # f_i
+        liked = torch.from_numpy((sums[:users] / count[:, None]).astype(np.float32))  # s_u / n_u
+        known = torch.from_numpy(spread(sums, first, users)[:users].astype(np.float32))
         heads = _Heads(items.shape[1], self.embedding_size, torch_stream(job.seed, self.word, "init"))
         parameters = dict(heads.named_parameters())
         optimiser = torch.optim.Adam(list(parameters.values()), lr=self.learning_rate)

@@ -16,7 +16,7 @@ device:
 
     device   1.  report every edge bit once by randomised response, which no encoder of its epsilon betters
     server   2.  spread vectors over the report, put right for its lies      (``models/debiased.py``)
-             3.  learn the reported edges as labels; publish the item vectors
+             3.  learn the reported edges as labels, put right likewise; publish the item vectors
     device   4.  fit the own vector to the true edges by a ridge on the item vectors; rank what it has not
 """
 
@@ -208,7 +208,7 @@ class PFGNR(GraphRecommender):
             vectors = self._scored(users, items)[1]
             return self._own_vectors(own, vectors), vectors
 
-        self._train(job, graph, Labels(report), seen, scored)
+        self._train(job, graph, Labels(report, encoder.p1, encoder.p0), seen, scored)
 
     def _finish(self, backbone: nn.Module, graph: Adjacency) -> None:
         with torch.no_grad():

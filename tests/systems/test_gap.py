@@ -1,0 +1,113 @@
+"""GAP: an edge moves every release by at most its sensitivity, and the loss reads released sums only."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import veilrec as vr
+from veilrec.privacy.mechanisms import AggregationPerturbation
+from veilrec.privacy.noise import Noise
+from veilrec.systems import GAP
+from veilrec.systems.gap import beside, neighbours, spread
+
+
+def data() -> vr.Dataset:
+    return vr.synthetic(users=40, items=25, interactions=300, seed=2)
+
+
+def transcript(monkeypatch, found: vr.Dataset, replay=None) -> list:
+    """(exact sums, sensitivity, what came out) of every hop; ``replay`` gives both worlds the same past."""
+    seen: list = []
+    honest = Noise.add_gaussian
+
+    def add(self, values, sigma, sensitivity, coordinates=None):
+        out = honest(self, values, sigma, sensitivity, coordinates)
+        out = out if replay is None else replay[len(seen)]
+        seen.append((np.array(values), sensitivity, out))
+        return out
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Noise, "add_gaussian", add)
+        GAP(embedding_size=8, epochs=1).fit(found, seed=1, progress=False, secure=False)
+    return seen
+
+
+def furthest(monkeypatch) -> list[float]:
+    whole = transcript(monkeypatch, data())
+    worst = [0.0] * len(whole)
+    for edge in (0, 150, 299):
+        keep = np.arange(300) != edge
+        part = transcript(monkeypatch, data().take(keep), [out for *_, out in whole])
+        for hop, ((exact, sensitivity, _), (without, _, _)) in enumerate(zip(whole, part, strict=True)):
+            worst[hop] = max(worst[hop], float(np.linalg.norm(exact - without)) / sensitivity)
+    return worst
+
+
+def test_an_edge_moves_each_release_by_the_sensitivity(monkeypatch) -> None:
+    """Two rows of length 1: sqrt(2), in every hop, and no less."""
+    assert furthest(monkeypatch) == pytest.approx([1.0, 1.0])
+
+
+def test_the_measure_can_fail(monkeypatch) -> None:
+    honest = AggregationPerturbation._normalised
+    monkeypatch.setattr(AggregationPerturbation, "_normalised", lambda self, x: 2 * honest(self, x))
+    assert min(furthest(monkeypatch)) > 1.5
+
+
+def test_released_sums_are_the_sums_of_item_features(monkeypatch) -> None:
+    """What makes the loss free of edges: s_u is the sum of f_i over the user's items, but for the noise."""
+    monkeypatch.setattr(
+        GAP, "mechanism", lambda self, users: AggregationPerturbation(1e-7, unit="user", most_edges=2)
+    )
+    monkeypatch.setattr(GAP, "_claims", lambda self, public: ())
+    kept = {}
+    honest = GAP._release
+
+    def release(self, job):
+        kept["released"] = honest(self, job)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GAP, "_release", release)
+    from veilrec.training import DataGuard, Job
+
+    guard = DataGuard(data())
+    job = Job(guard.public, None, 1, "cpu", None, False, noise=Noise.research(1), guard=guard)
+    model = GAP(embedding_size=8)
+    with pytest.raises(KeyboardInterrupt):
+        model._fit(job)
+    history = data().matrix()
+    first, x, sums = kept["released"]
+    np.testing.assert_allclose(sums[:40], history @ x[40:], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(np.linalg.norm(x, axis=1), 1, rtol=1e-5)
+    counts = neighbours(first, floor=0.0)
+    np.testing.assert_allclose(counts[:40], np.maximum(np.diff(history.indptr), 1), rtol=1e-4)
+
+
+def test_rows_have_length_one() -> None:
+    random = np.random.default_rng(1)
+    for rows in (
+        beside(random.normal(size=(5, 3)), random.random(5)),
+        spread(random.normal(size=(5, 4)) * 9, random.normal(size=(5, 4)) * 9, users=2),
+    ):
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1)
+
+
+def test_noise_is_sqrt_two_times_the_multiplier_of_all_hops() -> None:
+    one, two = (GAP(hops=hops).mechanism(6040) for hops in (1, 2))
+    assert one.sigma == pytest.approx(one.noise_multiplier * math.sqrt(2))
+    assert two.noise_multiplier == pytest.approx(one.noise_multiplier * math.sqrt(2), rel=1e-3)
+
+
+def test_beats_popularity_without_much_noise() -> None:
+    random = np.random.default_rng(1)
+    likes = random.random((240, 120)) < np.where(np.arange(240)[:, None] % 3 == np.arange(120) % 3, 0.3, 0.01)
+    parts = vr.split.holdout(vr.Dataset.from_arrays(*np.nonzero(likes)), test=0.3, seed=1)
+    model = GAP(epsilon=20.0, embedding_size=32, epochs=40).fit(
+        parts.train, seed=1, progress=False, secure=False
+    )
+    null = vr.Popularity().fit(parts.train)
+    ours, base = (vr.evaluate(m, parts, k=10, progress=False).mean()["recall@10"] for m in (model, null))
+    assert ours > 1.5 * base
