@@ -6,6 +6,7 @@ from veilrec.experiments.pages import plot_table, table_page, write_table
 from veilrec.experiments.papers import TABLES, reproduce
 from veilrec.experiments.plots import plot_comparison
 from veilrec.experiments.records import (
+    attack_record,
     command_line,
     find_records,
     leading_metrics,
@@ -34,6 +35,7 @@ __all__ = [
     "SplitSpec",
     "TABLES",
     "Tuning",
+    "attack_record",
     "command_line",
     "compare",
     "evaluate_run",

@@ -12,7 +12,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,38 @@ def new_record(
         },
         "split": {**about, "sizes": sizes},
         **rest,
+        "command": command,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "environment": environment(),
+    }
+
+
+def attack_record(
+    found: Mapping[str, Any],
+    name: str,
+    *,
+    protection: str,
+    data_fingerprint: str,
+    split_fingerprint: str | None,
+    seconds: float,
+    command: str | None,
+) -> dict[str, Any]:
+    """The record of an attack (``kind`` "attack"), which lies as ``attack*.json`` beside that of its run.
+
+    >>> prints = {"data_fingerprint": "d", "split_fingerprint": None}
+    >>> found = {"attack": "attribute", "rows": []}
+    >>> attack_record(found, "a", protection="none", **prints, seconds=1.0, command=None)["kind"]
+    'attack'
+    """
+    return {
+        "format": FORMAT,
+        "kind": "attack",
+        "name": name,
+        **found,
+        "data_fingerprint": data_fingerprint,
+        "split_fingerprint": split_fingerprint,
+        "protection": protection,
+        "seconds": round(seconds, 3),
         "command": command,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "environment": environment(),

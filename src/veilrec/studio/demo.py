@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import shlex
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from veilrec.attacks import AttributeAttack, attribute_attack
-from veilrec.experiments import DataSpec, Experiment, SplitSpec, fit_run, open_run, read_record
+from veilrec.core import write_json
+from veilrec.experiments import (
+    DataSpec,
+    Experiment,
+    SplitSpec,
+    attack_record,
+    fit_run,
+    open_run,
+    read_record,
+)
 from veilrec.studio.lists import lists
 from veilrec.studio.report import write_report
 from veilrec.studio.terminal import show_attacks, show_lists, show_runs
@@ -84,6 +94,19 @@ def run_demo(out: str | Path, *, console: Console | None) -> dict[str, Any]:
 
 
 def _attacked(folder: Path) -> AttributeAttack:
-    run = open_run(folder)
-    _, split = run.parts()
-    return attribute_attack(run.model, split, TARGET, attackers="network", inputs=("both", "list"), repeats=3)
+    run, began = open_run(folder), time.perf_counter()
+    data, split = run.parts()
+    found = attribute_attack(
+        run.model, split, TARGET, attackers="network", inputs=("both", "list"), repeats=3
+    )
+    record = attack_record(
+        found.to_dict(),
+        folder.name,
+        protection=run.model.guarantee.to_dict()["protection"],
+        data_fingerprint=data.fingerprint,
+        split_fingerprint=split.fingerprint,
+        seconds=time.perf_counter() - began,
+        command="veilrec demo",
+    )
+    write_json(folder / "attack.json", record)
+    return found

@@ -49,8 +49,8 @@ def lists(
     """
     allowed = None if candidates is None else _lines(Path(candidates))
     if history is not None:
-        new = {NEW_USER: history}
-        frame = model.recommend(k=k, exclude_seen=exclude_seen, candidates=allowed, history=new)
+        one = {NEW_USER: history}
+        frame = model.recommend(k=k, exclude_seen=exclude_seen, candidates=allowed, history=one)
         return Lists(to_polars(frame), {NEW_USER: list(history)})
     if new is not None:
         kept = None if reports is None else kept_reports(model, new, Path(reports))

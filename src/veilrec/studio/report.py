@@ -16,6 +16,7 @@ from markupsafe import Markup
 from veilrec.core import DataError, write_text
 from veilrec.experiments import NULL_MODEL, find_records, leading_metrics, read_record
 from veilrec.studio.charts import Dot, Line, dot_chart, line_chart
+from veilrec.studio.leaks import leak_charts, leaks
 
 _COLUMNS, _CHARTS = 6, 3
 
@@ -46,10 +47,11 @@ def write_report(folders: Iterable[str | Path], out: str | Path, *, title: str =
     folders = [Path(folder) for folder in folders]
     records, skipped = [], []
     for path in dict.fromkeys(path for folder in folders for path in find_records(folder)):
-        try:
-            records.append(read_record(path))
-        except DataError as error:
-            skipped.append(f"{path.parent.name}: {error.args[0].removeprefix(f'{path}: ')}")
+        for file in (path, *sorted(path.parent.glob("attack*.json"))):
+            try:
+                records.append(read_record(file))
+            except DataError as error:
+                skipped.append(f"{file.parent.name}: {error.args[0].removeprefix(f'{file}: ')}")
     if not records:
         where = ", ".join(str(folder) for folder in folders)
         raise DataError("the folder must hold a run, got none. Run `veilrec fit` first.", file=where)
@@ -69,6 +71,8 @@ def render(records: list[dict[str, Any]], *, title: str, skipped: list[str] | No
     )
     runs = [record for record in records if record["kind"] == "run"]
     comparisons = [record for record in records if record["kind"] == "comparison"]
+    attacked = [row for record in records if record["kind"] == "attack" for row in leaks(record)]
+    records = [record for record in records if record["kind"] != "attack"]
     return pages.get_template("report.html.j2").render(
         title=title,
         version=__version__,
@@ -76,6 +80,8 @@ def render(records: list[dict[str, Any]], *, title: str, skipped: list[str] | No
         groups=group_runs(runs),
         comparisons=[{**record, "charts": comparison_charts(record)} for record in comparisons],
         tunings=[{**r, "chart": tuning_chart(r)} for r in records if r["kind"] == "tuning"],
+        leaks=attacked,
+        leak_charts=leak_charts(attacked),
         statements=statements(records),
         environments=_distinct(record["environment"] for record in records),
         records=records,

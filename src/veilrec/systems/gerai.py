@@ -8,7 +8,7 @@ coefficients of the pairwise loss (algorithm 3), with the ablations NL (true pro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -272,9 +272,10 @@ class GERAIPaper(AttentionRecommender):
 
     def _claims_after(self, noise: Noise) -> tuple[Claim, ...]:
         """What the noise on the loss is worth: for h alone, if all other parameters were fixed."""
-        drawn = tuple(event for event in noise.events if event.label == LOSS)
-        if not drawn:
+        passes = [event for event in noise.events if event.label == LOSS]
+        if not passes:
             return ()
+        drawn = (replace(passes[0], count=sum(event.count for event in passes)),)  # all are alike
         leak = UnboundedEvent(reason="the noise reaches h alone", neighbours="replace")
         released, words = ("model", "lists"), "one pair of items, for h alone and all else fixed"
         return (

@@ -78,8 +78,8 @@ class GERAIFunctional(PrivateItems):
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         (claim,) = super()._claims(public)
         *counts, own = claim.events
-        split = (own.times(1), own.times(1).named(_LOSS))
-        return (replace(claim, events=(*counts, *split)),)
+        own = replace(own, count=1)
+        return (replace(claim, events=(*counts, own, own.named(_LOSS))),)
 
     def _fit(self, job: Job) -> None:
         self._choose_items(job)
