@@ -1,5 +1,8 @@
 """GERAI-C/B: whole users are protected, by user-level private training of the same network, one-sided.
 
+Noisy counts of the items are released first: their logarithm is a fixed part of the score, so that the steps
+need not spend themselves on what is popular.
+
 The convolution over items' raters is dropped, z*_v = relu(W MLP(z_v) + b), so that a user's loss depends on
 the user's own data and the shared parameters alone. Each step samples users by own coins, takes the mean
 exact pairwise loss over some of a user's own pairs, clips its gradient over all parameters jointly, adds
@@ -13,6 +16,7 @@ by more than one gradient. With secret coins the others' pairs have the same dis
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
@@ -25,10 +29,19 @@ from torch import Tensor, nn
 
 from veilrec.core import check, check_count, check_positive
 from veilrec.data import Dataset, like, scheme_of
-from veilrec.privacy import Claim, GaussianEvent, Noise, default_delta, gaussian_multiplier
+from veilrec.privacy import (
+    Claim,
+    GaussianEvent,
+    Noise,
+    default_delta,
+    gaussian_multiplier,
+    smallest_noise,
+)
 from veilrec.privacy.events import check_budget, check_sampling_rate
+from veilrec.privacy.mechanisms import Gaussian
 from veilrec.systems.attention import user_profiles
 from veilrec.systems.gerai import REPORTS, STOPPING, attribute_claims, unary_reports
+from veilrec.systems.private_items import COUNTS, bounded_rows
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import (
     Array,
@@ -51,7 +64,7 @@ class UserTower(nn.Module):
 
     >>> net = UserTower(features=3, items=5, embedding_size=4, generator=torch.Generator())
     >>> ids, on = torch.tensor([[0, 1]]), torch.ones(1, 2)
-    >>> net(torch.ones(1, 3), ids, on, ids, ids + 2, on).shape
+    >>> net(torch.ones(1, 3), ids, on, ids, ids + 2, on, torch.zeros(1, 2)).shape
     torch.Size([1])
     """
 
@@ -89,12 +102,19 @@ class UserTower(nn.Module):
         return torch.as_tensor(self.pair_item(F.relu(self.out(self.message(self.items(items))))))
 
     def forward(
-        self, profile: Tensor, history: Tensor, on: Tensor, liked: Tensor, other: Tensor, counts: Tensor
+        self,
+        profile: Tensor,
+        history: Tensor,
+        on: Tensor,
+        liked: Tensor,
+        other: Tensor,
+        counts: Tensor,
+        ahead: Tensor,
     ) -> Tensor:
-        """The mean pairwise loss of each user, [users]."""
+        """The mean pairwise loss of each user, [users]; ``ahead``: by how much v is more popular than v'."""
         left = self.user_side(profile, history, on).unsqueeze(1)
         one, two = (torch.clamp(left + self.item_side(at), 0.0, 1.0) for at in (liked, other))
-        gap = self.h(one - two).squeeze(2)
+        gap = self.h(one - two).squeeze(2) + ahead
         return (F.softplus(-gap) * counts).sum(1) / counts.sum(1).clamp(min=1)
 
 
@@ -103,7 +123,8 @@ class GERAIUsers(Recommender):
     """The certified twin for users (GERAI-C/B): ``epsilon`` at ``delta`` for everything of a user.
 
     The attributes are reported once by unary encoding with ``attribute_epsilon`` each, against anybody; the
-    interactions are protected against those who see the model and other people's lists. ``most_items``: how
+    interactions are protected against those who see the model and other people's lists. ``count_share`` of
+    the budget (in squared signal to noise) goes to the item counts; 0 leaves them out. ``most_items``: how
     much of a history, and how many pairs, count in a step. All steps are run: the budget is spent anyway.
 
     >>> from veilrec.data import synthetic
@@ -126,6 +147,7 @@ class GERAIUsers(Recommender):
     epsilon: float = 8.0
     delta: float | None = None
     attribute_epsilon: float = 1.0
+    count_share: float = 0.1
     embedding_size: int = 16
     epochs: int = 30
     sampling_rate: float = 0.1
@@ -144,6 +166,7 @@ class GERAIUsers(Recommender):
         for name in ("attribute_epsilon", "clip_norm", "learning_rate"):
             check_positive(name, getattr(self, name))
         check_sampling_rate(self.sampling_rate)
+        check(0 <= self.count_share < 1, "count_share", "at least 0 and below 1", self.count_share)
         for name in ("embedding_size", "epochs", "most_items", "patience", "validate_every"):
             check_count(name, getattr(self, name))
 
@@ -160,19 +183,24 @@ class GERAIUsers(Recommender):
     def _steps_per_epoch(self) -> int:
         return max(1, round(1 / self.sampling_rate))
 
-    def _event(self, users: int) -> GaussianEvent:
-        z = gaussian_multiplier(
-            self.epsilon, self._delta(users), count=self._steps, sampling_rate=self.sampling_rate
-        )
-        return GaussianEvent(
-            noise_multiplier=z, sampling_rate=self.sampling_rate, count=self._steps, label=GRADIENTS
-        )
+    def _counts(self, users: int) -> Gaussian:
+        """The noise on the item counts, to which a user adds a row of length at most 1."""
+        return Gaussian(gaussian_multiplier(self.epsilon, self._delta(users)) / math.sqrt(self.count_share))
+
+    def _events(self, users: int) -> tuple[GaussianEvent, ...]:
+        """The counts, if any, and the steps, with the least noise that keeps the budget."""
+        counts = (self._counts(users).event.named(COUNTS),) if self.count_share else ()
+
+        def with_noise(z: float) -> tuple[GaussianEvent, ...]:
+            q, steps = self.sampling_rate, self._steps
+            return (*counts, GaussianEvent(noise_multiplier=z, sampling_rate=q, count=steps, label=GRADIENTS))
+
+        return with_noise(smallest_noise(with_noise, self.epsilon, self._delta(users)))
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
-        released = ("all parameters of the network, with them the item vectors",)
-        event = self._event(public.n_users)
-        delta = self._delta(public.n_users)
-        training = Claim("everything of a user", "user", "add-remove", "OF", released, (event,), delta)
+        released = ("all parameters of the network, with them the item vectors", COUNTS)
+        events, delta = self._events(public.n_users), self._delta(public.n_users)
+        training = Claim("everything of a user", "user", "add-remove", "OF", released, events, delta)
         about = user_profiles(public, self.age_edges)
         return (training, *(attribute_claims(about, self.attribute_epsilon) if about.category_names else ()))
 
@@ -194,7 +222,8 @@ class GERAIUsers(Recommender):
         network = UserTower(
             reports.shape[1], data.n_items, self.embedding_size, torch_stream(job.seed, self.word, "init")
         )
-        event = self._event(data.n_users)
+        self.shared["popular"] = self._popular(job)
+        event = self._events(data.n_users)[-1]
         training = PrivateTraining(
             network,
             job.noise.child(GRADIENTS),
@@ -230,6 +259,17 @@ class GERAIUsers(Recommender):
         run_epochs(job, self, state=state, step=step, validate=validate, keep=tuple(parameters))
         publish()
 
+    def _popular(self, job: Job) -> Array:
+        """The logarithm of the released counts; of what is below the noise, that of the noise."""
+        if not self.count_share:
+            return np.zeros(job.train.n_items, np.float32)
+        assert job.guard is not None
+        mechanism = self._counts(job.train.n_users)
+        rows = bounded_rows(job.guard.take("interactions", COUNTS).matrix(), np.ones(job.train.n_items), 1)
+        exact = np.asarray(rows.sum(axis=0), np.float64).ravel()
+        counts = release_once(job, COUNTS, lambda: mechanism.release(exact, job.noise.child(COUNTS), COUNTS))
+        return np.asarray(np.log(np.maximum(counts, mechanism.sigma)), np.float32)
+
     def _batch(
         self,
         history: sp.csr_matrix,
@@ -241,7 +281,8 @@ class GERAIUsers(Recommender):
         """At most ``most_items`` of each user's items, drawn anew; the same serve as pairs."""
         items, on = drawn_rows(history[users], self.most_items, random)
         other = sampler.draw(np.repeat(users[:, None], items.shape[1], axis=1), random)
-        tensors = (torch.from_numpy(a) for a in (items, on, items, other, on))
+        ahead = self.shared["popular"][items] - self.shared["popular"][other]
+        tensors = (torch.from_numpy(a) for a in (items, on, items, other, on, ahead))
         return (reports[torch.from_numpy(users)], *tensors)
 
     def _keep(self, network: UserTower, reports: Array) -> None:
@@ -298,7 +339,7 @@ class GERAIUsers(Recommender):
             out = torch.empty(len(left), len(right))
             for row, own in enumerate(left):
                 out[row] = network.h(torch.clamp(own + right, 0.0, 1.0)).squeeze(1)
-        return out.numpy()
+        return np.asarray(out.numpy() + self.shared["popular"])
 
     def _item_similarity(self, items: Array) -> Array:
         with torch.no_grad():
