@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 import veilrec as vr
 from veilrec.privacy.mechanisms import AggregationPerturbation
 from veilrec.privacy.noise import Noise
 from veilrec.systems import GAP
-from veilrec.systems.gap import beside, neighbours, spread
+from veilrec.systems.gap import attraction, beside, neighbours, spread
 
 
 def data() -> vr.Dataset:
@@ -84,6 +85,23 @@ def test_released_sums_are_the_sums_of_item_features(monkeypatch) -> None:
     np.testing.assert_allclose(np.linalg.norm(x, axis=1), 1, rtol=1e-5)
     counts = neighbours(first, floor=0.0)
     np.testing.assert_allclose(counts[:40], np.maximum(np.diff(history.indptr), 1), rtol=1e-4)
+
+
+def test_the_noise_in_both_factors_is_taken_off() -> None:
+    """Over many draws of the noise the attraction is that of the sums without noise."""
+    random = np.random.default_rng(2)
+    clean = random.normal(size=(6, 5))
+    b, w = (torch.tensor(random.normal(size=(5, 3))) for _ in range(2))
+    weight, noise = torch.tensor(random.random(6)), random.random(6) + 0.5
+    exact = attraction(torch.tensor(clean), b, w, weight, 0 * noise).item()
+    noisy = [torch.tensor(clean + noise[:, None] * random.normal(size=clean.shape)) for _ in range(3000)]
+
+    def off(taken) -> float:
+        found = np.array([attraction(liked, b, w, weight, taken).item() for liked in noisy])
+        return abs(float(found.mean()) - exact) / (float(found.std()) / math.sqrt(len(found)))
+
+    assert off(noise) < 4
+    assert off(0 * noise) > 8  # the control
 
 
 def test_rows_have_length_one() -> None:

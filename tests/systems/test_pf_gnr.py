@@ -443,6 +443,23 @@ def test_the_report_of_the_paper_form_has_the_precision_of_the_closed_form() -> 
     assert precision(TopDegreeEncoder(4.0)) != pytest.approx(wanted, rel=0.02)  # the control
 
 
+def test_the_bound_of_the_average_user_does_not_bind_a_graph() -> None:
+    """Odds of a reported edge are at most e^epsilon times those of *its user's* row, whose length the paper's
+    encoder buys with a part of epsilon. Where few users have most edges, its reports are truer than
+    randomised response, and truer than the bound that the average row would give."""
+    random = np.random.default_rng(3)
+    rows = random.random((1000, 1000)) < np.where(np.arange(1000) < 50, 0.2, 0.002)[:, None]
+    truth, epsilon = sp.csr_matrix(rows.astype(np.float32)), 3.0
+    prior = truth.nnz / rows.size
+    odds = math.exp(epsilon) * prior / (1 - prior)
+    found = {}
+    for name, encoder in {"top": TopDegreeEncoder(epsilon), "response": EdgeResponse(epsilon)}.items():
+        told = sp.csr_matrix(encoder.perturb(truth, Noise.research(4)))
+        found[name] = float(told.multiply(truth).sum() / told.nnz)
+    assert found["response"] == pytest.approx(odds / (1 + odds), rel=0.03)
+    assert found["top"] > 1.5 * odds / (1 + odds)
+
+
 # -- bad input ---------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,8 @@
         x^(k) = the direction of S^(k) beside a share for the number of neighbours, of length 1 again
     3.  an item is f_i = x_i^(hops - 1); a user has s_u = S_u^(hops), the sum of f_i over the user's items,
         with noise
-    4.  learn q_i = f_i W and p_u = network(s_u) by a softmax: log sum_j exp(p_u . q_j) - p_u . (s_u W) / n_u
+    4.  learn q_i = f_i W and p_u = s_u B / n_u by a softmax: log sum_j exp(p_u . q_j) - p_u . (s_u W) / n_u,
+        less what the noise, which is in both factors of the product, adds to it: sigma^2 <B, W> / n_u^2
     5.  score p_u . q_i
 
 Guarantee. An edge adds one row of length 1 to the sum of its user and one to that of its item: an L2 distance
@@ -15,7 +16,7 @@ items, is the first coordinate of S_u^(1). So everything after step 2 is post-pr
 adds the noise.
 
 Left open by the paper, which classifies nodes: there, labels are no edges and may be read; in recommendation
-they are the edges, and a loss that reads them has no epsilon. The linear head of step 4 is ours. So are the
+they are the edges, and a loss that reads them has no epsilon. The linear heads of step 4 are ours. So are the
 random start (the paper encodes features of nodes, which do not exist here), the centring of S within users
 and within items before taking directions, and that only the last hop is learnt from, where the paper takes
 all: before it an item is known by a random vector, in which there is nothing to learn but who has it.
@@ -109,7 +110,8 @@ class GAP(VectorRecommender):
         event = self.mechanism(public.n_users).event.named(SUMS).times(self.hops)
         seen = ("noisy sums of all users and items", "everything computed from them: vectors and scores")
         about = ("one interaction of a user", "interaction", "add-remove", "OF", seen)
-        return (Claim(*about, (event,), self._delta(public.n_users)),)  # type: ignore[arg-type]
+        delta, most = self._delta(public.n_users), public.n_items
+        return (Claim(*about, (event,), delta, per_user=most),)  # type: ignore[arg-type]
 
     # -- steps 1 to 3 ---------------------------------------------------------------------------------
 
@@ -140,11 +142,12 @@ class GAP(VectorRecommender):
         first, x, sums = self._release(job)
         job.guard.close("interactions")
         users, n_items = job.train.n_users, job.train.n_items
-        count = neighbours(first, floor=self.mechanism(users).sigma)[:users]
+        sigma = self.mechanism(users).sigma
+        count = neighbours(first, floor=sigma)[:users]
         items = torch.from_numpy(x[users:])  # f_i
         liked = torch.from_numpy((sums[:users] / count[:, None]).astype(np.float32))  # s_u / n_u
-        known = torch.from_numpy(spread(sums, first, users)[:users].astype(np.float32))
-        heads = _Heads(items.shape[1], self.embedding_size, torch_stream(job.seed, self.word, "init"))
+        weight = torch.from_numpy((np.sqrt(count) / np.sqrt(count).sum()).astype(np.float32))
+        heads = _Heads(self.embedding_size, torch_stream(job.seed, self.word, "init"))
         parameters = dict(heads.named_parameters())
         optimiser = torch.optim.Adam(list(parameters.values()), lr=self.learning_rate)
         state = {**parameters, **optimiser_state(optimiser, parameters)}
@@ -152,13 +155,14 @@ class GAP(VectorRecommender):
 
         def step(epoch: int) -> float:
             drawn = stream(job.seed, self.word, "epoch", epoch).choice(n_items, pool, replace=False)
-            p, q = heads(known, items[torch.from_numpy(np.sort(drawn))])
-            loss = (torch.logsumexp(p @ q.T, dim=1) - (p * heads.item(liked)).sum(1)).mean()
+            p, q = heads(liked, items[torch.from_numpy(np.sort(drawn))])
+            spread_out = (weight * torch.logsumexp(p @ q.T, dim=1)).sum()
+            loss = spread_out - attraction(liked, heads.user, heads.item, weight, sigma / count)
             return descend(loss, optimiser, parameters, self.weight_decay)
 
         def final() -> tuple[Array, Array]:
             with torch.no_grad():
-                p, q = heads(known, items)
+                p, q = heads(liked, items)
                 return p.numpy(), q.numpy()
 
         def validate(valid: Dataset) -> float:
@@ -170,20 +174,26 @@ class GAP(VectorRecommender):
 
 
 class _Heads(nn.Module):
-    """p_u: two layers; q_i: one matrix, so that it can be applied to sums."""
+    """p_u and q_i: a matrix each, so that what they do to a sum is the sum of what they do."""
 
-    def __init__(self, inputs: int, size: int, generator: torch.Generator) -> None:
+    def __init__(self, size: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.first, self.second = nn.Linear(inputs, 2 * size), nn.Linear(2 * size, size)
-        self.item = nn.Linear(inputs, size, bias=False)
-        for parameter in self.parameters():
-            if parameter.ndim > 1:
-                nn.init.xavier_uniform_(parameter, generator=generator)
-            else:
-                parameter.data.zero_()
+        one, two = (nn.init.xavier_uniform_(torch.empty(size, size), generator=generator) for _ in range(2))
+        self.user, self.item = nn.Parameter(one), nn.Parameter(two)  # B, W [features, embedding_size]
 
     def forward(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
-        return self.second(torch.relu(self.first(users))), self.item(items)
+        return users @ self.user, items @ self.item
+
+
+def attraction(liked: Tensor, b: Tensor, w: Tensor, weight: Tensor, noise: Array) -> Tensor:
+    """sum_u weight_u (liked_u B) . (liked_u W), less what noise of deviation ``noise`` in liked_u adds to it.
+
+    >>> eye = torch.eye(2)
+    >>> attraction(torch.tensor([[1.0, 2.0]]), eye, eye, torch.ones(1), np.array([0.5])).item()
+    4.5
+    """
+    twice = float((weight.numpy() * np.square(noise)).sum())
+    return (weight * ((liked @ b) * (liked @ w)).sum(1)).sum() - twice * (b * w).sum()
 
 
 def beside(directions: Array, share: Array) -> Array:
