@@ -9,9 +9,9 @@ import pytest
 
 import veilrec as vr
 from veilrec.attacks import ATTACKERS
-from veilrec.experiments import TABLES, gerai_tables, reproduce, table_page, write_table
+from veilrec.experiments import TABLES, gerai_tables, pfgnr_tables, reproduce, table_page, write_table
 from veilrec.experiments.gerai_paper import PAPER_ATTACKERS, PAPER_F1, PAPER_HIT, PAPER_NDCG
-from veilrec.experiments.tables import Column, PaperTable, Row, orderings, reproduce_table
+from veilrec.experiments.tables import Column, PaperTable, Row, Study, orderings, reproduce_table
 from veilrec.systems import SYSTEMS
 from veilrec.training import Recommender
 
@@ -105,7 +105,7 @@ def test_a_figure_is_drawn_from_its_sweep(world, tmp_path) -> None:
 def test_verdicts() -> None:
     """The sign of the paper, found by the test over seeds: holds; the other sign: does not; else open."""
     columns = (Column("hit@5", ("x",), {"A": 0.5, "B": 0.4, "C": 0.4, "D": 0.4}),)
-    table = PaperTable("t", gerai_tables.STUDY, {}, columns, subject="A")
+    table = PaperTable("t", gerai_tables.STUDIES, {}, columns, subject="A")
     values = {
         "A": [0.50, 0.52, 0.51],
         "B": [0.40, 0.41, 0.41],
@@ -122,3 +122,49 @@ def test_unknown_names() -> None:
         reproduce("gerai-table33", "nowhere")
     with pytest.raises(ValueError, match="row must be one of"):
         reproduce("gerai-table3", "nowhere", rows=("GERAI-X",))
+
+
+def test_several_data_sets_ratios_and_what_a_row_lacks(tmp_path) -> None:
+    """Two data sets with their own seeds; a column relative to a row; a figure that one row cannot have."""
+
+    def split(size: int):
+        return lambda seed, data_dir: vr.split.holdout(vr.synthetic(size, 40, 900), test=0.2, seed=seed)
+
+    def measure(model, split, seed):
+        seen = {"S": 0.5} if model.word == "ease" else {}
+        return {"users": split.train.n_users, "value": {"ease": 4.0, "popularity": 2.0}[model.word], **seen}
+
+    studies = {"small": Study(split(60), measure, 2), "large": Study(split(70), measure, 1)}
+    columns = (
+        Column("small users", ("users",), {"EASE": 50.0}, "small"),
+        Column("large users", ("users",), {}, "large"),
+        Column("large ratio", ("value",), {}, "large", relative="popularity"),
+        Column("large S", ("S",), {}, "large", optional=True),
+    )
+    rows = {"popularity": Row("popularity"), "EASE": Row("ease")}
+    table = PaperTable("t", studies, rows, columns, "EASE")
+    record = reproduce_table("t", table, tmp_path, progress=False)
+    assert record["seeds"] == {"small": 2, "large": 1}
+    found = {line["label"]: [figure["mean"] for figure in line["figures"]] for line in record["rows"]}
+    assert found == {"popularity": [60.0, 70.0, 1.0, None], "EASE": [60.0, 70.0, 2.0, 0.5]}
+    assert "| popularity | 60.000 ± 0.000 | 70.000 | 1.000 | - |" in table_page(record)
+    write_table(record, tmp_path)
+    only = reproduce_table("t", table, tmp_path, data=["large"], progress=False)
+    assert only["columns"] == ["large users", "large ratio", "large S"]
+    with pytest.raises(ValueError, match="data must be one of small, large"):
+        reproduce_table("t", table, tmp_path, data=["yelp"])
+
+
+def test_pfgnr_rows_on_the_synthetic_world(tmp_path) -> None:
+    """The rows of a PF-GNR table are fitted and attacked, with quick settings."""
+    table = TABLES["pfgnr-table3"]
+    parts = vr.split.holdout(vr.synthetic(120, 60, 2500), test=0.1, valid=0.1)
+    quick = {word: {"epochs": 1, "embedding_size": 8} for word in (*pfgnr_tables.GRAPH_MODELS, "gap")}
+    study = Study(lambda seed, data_dir: parts, table.studies["ml-1m"].measure, 1, quick)
+    record = reproduce_table(
+        "t", replace(table.on(["ml-1m"]), studies={"ml-1m": study}), tmp_path, progress=False
+    )
+    by_label = {line["label"]: line["figures"] for line in record["rows"]}
+    server = record["columns"].index("ml-1m link stealing, AUC, the server")
+    assert 0.5 < by_label["PF-GNR(5)"][server]["mean"] <= 1
+    assert by_label["PF-GNR-C/A(5)"][server]["mean"] is not None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from veilrec.attacks import attribute_attack
-from veilrec.data import Dataset, Numeric, Split, binned, load
+from veilrec.data import Numeric, Split, binned, load
 from veilrec.data import split as splits
 from veilrec.experiments.gerai_paper import (
     PAPER_ABLATION,
@@ -71,14 +71,11 @@ _SWEEPS: dict[str, tuple[str, tuple[float, ...]]] = {
 # -- what is measured ---------------------------------------------------------------------------------
 
 
-def _load(data_dir: str | Path | None) -> Dataset:
+def _split(seed: int, data_dir: str | Path | None) -> Split:
     data = load("ml-100k", data_dir=data_dir)
     age = data.attributes["age"]
     known = binned(age, AGE_EDGES) if isinstance(age, Numeric) else age
-    return replace(data, attributes={**data.attributes, "age": known})
-
-
-def _split(data: Dataset, seed: int) -> Split:
+    data = replace(data, attributes={**data.attributes, "age": known})
     return splits.carve_validation(splits.holdout(data, test=0.2, seed=seed), 0.1, seed=seed)
 
 
@@ -99,7 +96,7 @@ def _measure(model: Recommender, split: Split, seed: int) -> dict[str, Any]:
     return found
 
 
-STUDY = Study(_load, _split, _measure)
+STUDIES = {"ml-100k": Study(_split, _measure)}
 
 
 # -- the tables ---------------------------------------------------------------------------------------
@@ -162,17 +159,21 @@ def _figure() -> PaperTable:
             rows[label] = ROWS["GERAI"] if standard else Row("gerai-paper", {name: value})
             panels.setdefault(words, {})[value] = label
     columns = (*(Column(head, path) for head, path in _SHORT), Column("ndcg@10, full", ("full", "ndcg@10")))
-    return PaperTable("Budgets and dimension", STUDY, rows, columns, seeds=1, sweep=panels)
+    return PaperTable("Budgets and dimension", STUDIES, rows, columns, seeds=1, sweep=panels)
 
 
 GERAI_TABLES: dict[str, PaperTable] = {
     "gerai-table2": PaperTable(
-        "Attribute inference, micro F1 (lower is better)", STUDY, _MAIN, _inference(), "GERAI"
+        "Attribute inference, micro F1 (lower is better)", STUDIES, _MAIN, _inference(), "GERAI"
     ),
-    "gerai-table3": PaperTable("Recommendation, one item among 99 others", STUDY, _MAIN, _ranking(), "GERAI"),
+    "gerai-table3": PaperTable(
+        "Recommendation, one item among 99 others", STUDIES, _MAIN, _ranking(), "GERAI"
+    ),
     "gerai-table4": PaperTable(
-        "Ablation", STUDY, {label: ROWS[label] for label in _ABLATION}, _ablation(), "GERAI"
+        "Ablation", STUDIES, {label: ROWS[label] for label in _ABLATION}, _ablation(), "GERAI"
     ),
-    "gerai-table5": PaperTable("Other attackers, lists of 5, micro F1", STUDY, _MAIN, _attackers(), "GERAI"),
+    "gerai-table5": PaperTable(
+        "Other attackers, lists of 5, micro F1", STUDIES, _MAIN, _attackers(), "GERAI"
+    ),
     "gerai-figure2": _figure(),
 }

@@ -15,17 +15,18 @@ def table_page(record: Mapping[str, Any]) -> str:
     """The record of a table in Markdown.
 
     >>> row = {"label": "BPR", "figures": [{"mean": 0.5, "sd": 0.01, "paper": 0.4, "gap": 0.1}]}
-    >>> record = {"table": "t", "title": "T", "command": "c", "data": "d", "seeds": 2, "columns": ["hit@5"]}
+    >>> about = {"table": "t", "title": "T", "note": "", "command": "c", "seeds": {"d": 2}}
+    >>> record = {**about, "columns": ["hit@5"]}
     >>> print(table_page({**record, "rows": [row], "statements": {"BPR": "none"}}).splitlines()[7])
     | BPR | 0.500 ± 0.010 (0.400, +0.100) |
     """
-    several = record["seeds"] > 1
-    spread = f"mean ± standard deviation over {record['seeds']} seeds" if several else "one seed"
+    counts = {name: f"{n} seeds" if n > 1 else "one seed" for name, n in record["seeds"].items()}
+    spread = ", ".join(f"{name} ({count})" for name, count in counts.items())
     lines = [
         f"# {record['table']}: {record['title']}",
         "",
-        f"{record['data']}, {spread}; in brackets the paper's figure and ours minus it.",
-        f"Made by `{record['command']}`.",
+        f"{spread}: mean ± standard deviation over seeds; in brackets the paper's figure and ours minus it.",
+        f"{record['note']} Made by `{record['command']}`.".strip(),
         "",
         f"| | {' | '.join(record['columns'])} |",
         "|---" * (len(record["columns"]) + 1) + "|",
@@ -49,7 +50,8 @@ def write_table(record: Mapping[str, Any], folder: str | Path) -> list[Path]:
 
     >>> import tempfile
     >>> row = {"label": "BPR", "figures": [{"mean": 0.5, "sd": None, "paper": 0.4, "gap": 0.1}]}
-    >>> record = {"table": "t", "title": "T", "command": "c", "data": "d", "seeds": 1, "columns": ["hit@5"]}
+    >>> about = {"table": "t", "title": "T", "note": "", "command": "c", "seeds": {"d": 1}}
+    >>> record = {**about, "columns": ["hit@5"]}
     >>> [path.name for path in write_table({**record, "rows": [row], "statements": {}}, tempfile.mkdtemp())]
     ['t.md', 't.png']
     """
@@ -81,7 +83,8 @@ def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
     panels = figure.subplots(1, len(groups), squeeze=False, sharey=True)[0]
     for panel, (name, places) in zip(panels, groups.items()):
         for height, row in enumerate(reversed(record["rows"])):
-            ours = [row["figures"][p]["mean"] for p in places if not _is_null(record["columns"][p])]
+            shown = [row["figures"][p]["mean"] for p in places if not _is_null(record["columns"][p])]
+            ours = [value for value in shown if value is not None]
             theirs = [row["figures"][p]["paper"] for p in places if row["figures"][p]["paper"] is not None]
             panel.plot(ours, [height + 0.12] * len(ours), "o", color="#4454d6", markersize=3.5)
             panel.plot(theirs, [height - 0.12] * len(theirs), "x", color="#d98b3a", markersize=3.5)
@@ -142,5 +145,7 @@ def _is_null(head: str) -> bool:
 
 
 def _place(figure: Mapping[str, Any]) -> str:
+    if figure["mean"] is None:
+        return "-"
     ours = f"{figure['mean']:.3f}" + (f" ± {figure['sd']:.3f}" if figure["sd"] is not None else "")
     return ours if figure["paper"] is None else f"{ours} ({figure['paper']:.3f}, {figure['gap']:+.3f})"

@@ -7,9 +7,10 @@ from typing import Any
 
 from veilrec.core import check_choice
 from veilrec.experiments.gerai_tables import GERAI_TABLES
+from veilrec.experiments.pfgnr_tables import PFGNR_TABLES
 from veilrec.experiments.tables import PaperTable, reproduce_table
 
-TABLES: dict[str, PaperTable] = {**GERAI_TABLES}
+TABLES: dict[str, PaperTable] = {**GERAI_TABLES, **PFGNR_TABLES}
 
 
 def reproduce(name: str, out: str | Path, **options: Any) -> dict[str, Any]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from veilrec.core import check_choice, check_count, environment, track, write_json
-from veilrec.data import Dataset, Split
+from veilrec.data import Split
 from veilrec.experiments.config import make_model
 from veilrec.metrics import paired_t
 from veilrec.training import Recommender
@@ -49,6 +49,12 @@ class Column:
     head: str
     path: tuple[str, ...]
     paper: Mapping[str, float] = field(default_factory=dict)
+    data: str = ""
+    """Which data; of a table with one data set that one."""
+    relative: str = ""
+    """A row by whose value of the same seed all are divided."""
+    optional: bool = False
+    """Whether a row may lack it: an adversary who sees nothing, say."""
 
     @property
     def group(self) -> str:
@@ -58,11 +64,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Study:
-    """What the tables of a paper share: the data, the split of a seed, and what is measured of a model."""
+    """One data set of a paper: its split for a seed, what is measured of a model, how many seeds.
 
-    load: Callable[[str | Path | None], Dataset]
-    split: Callable[[Dataset, int], Split]
+    ``settings`` are those that models (by their words) have on this data whatever the row.
+    """
+
+    split: Callable[[int, str | Path | None], Split]
     measure: Callable[[Recommender, Split, int], Figures]
+    seeds: int = 5
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,12 +83,19 @@ class PaperTable:
     """
 
     title: str
-    study: Study
+    studies: Mapping[str, Study]
     rows: Mapping[str, Row]
     columns: tuple[Column, ...]
     subject: str = ""
-    seeds: int = 5
+    seeds: int | None = None
     sweep: Mapping[str, Mapping[float, str]] = field(default_factory=dict)
+    note: str = ""
+
+    def on(self, names: Sequence[str]) -> PaperTable:
+        """The part of the table that is about some of its data sets."""
+        first = next(iter(self.studies))
+        columns = tuple(column for column in self.columns if (column.data or first) in names)
+        return replace(self, studies={name: self.studies[name] for name in names}, columns=columns)
 
 
 def reproduce_table(
@@ -87,39 +104,63 @@ def reproduce_table(
     out: str | Path,
     *,
     seeds: int | None = None,
+    data: Sequence[str] | None = None,
     data_dir: str | Path | None = None,
-    rows: tuple[str, ...] | None = None,
+    rows: Sequence[str] | None = None,
     progress: bool = True,
     command: str | None = None,
 ) -> dict[str, Any]:
-    """Compute what is missing of a table and return its record; ``out`` keeps the cells."""
-    seeds = table.seeds if seeds is None else seeds
-    check_count("seeds", seeds)
-    labels = tuple(table.rows) if rows is None else rows
+    """Compute what is missing of a table and return its record; ``out`` keeps the cells.
+
+    ``data`` and ``rows`` choose some of its data sets and rows.
+    """
+    if seeds is not None:
+        check_count("seeds", seeds)
+    labels = tuple(table.rows) if rows is None else tuple(rows)
     for label in labels:
         check_choice("row", label, table.rows)
-    data = table.study.load(data_dir)
-    cells: dict[str, list[Figures]] = {label: [] for label in labels}
-    for seed, label in track([(s, label) for s in range(seeds) for label in labels], name, show=progress):
-        split = table.study.split(data, seed)
-        cells[label].append(_cell(Path(out), table.rows[label], seed, split, table.study))
-    lines = [_row(label, cells[label], table) for label in labels]
+    for word in data or ():
+        check_choice("data", word, table.studies)
+    table = table.on(tuple(table.studies) if data is None else tuple(data))
+    wanted = {word: seeds or table.seeds or study.seeds for word, study in table.studies.items()}
+    cells: dict[tuple[str, str], list[Figures]] = {}
+    prints: dict[str, str] = {}
+    todo = [(word, seed) for word, count in wanted.items() for seed in range(count)]
+    for word, seed, label in track([(*one, label) for one in todo for label in labels], name, show=progress):
+        study = table.studies[word]
+        if label == labels[0]:
+            split = study.split(seed, data_dir)
+            prints[word] = split.source_fingerprint
+        found = _cell(Path(out), table.rows[label], seed, split, study)
+        cells.setdefault((word, label), []).append(found)
+    lines = [_row(label, cells, table) for label in labels]
+    first = {label: next(found[0] for (_, own), found in cells.items() if own == label) for label in labels}
     return {
         "table": name,
         "title": table.title,
-        "command": command or f"python -m veilrec.cli reproduce {name} --seeds {seeds}",
-        "data": data.name,
-        "data_fingerprint": data.fingerprint,
-        "seeds": seeds,
+        "note": table.note,
+        "command": command or f"python -m veilrec.cli reproduce {name}",
+        "data": list(prints),
+        "data_fingerprint": prints,
+        "seeds": wanted,
         "columns": [column.head for column in table.columns],
         "rows": lines,
         "subject": table.subject,
         "orderings": orderings(lines, table),
-        "sweep": {name: {str(at): label for at, label in some.items()} for name, some in table.sweep.items()},
-        "settings": {label: cells[label][0]["settings"] for label in labels},
-        "seconds": {label: [cell["seconds"] for cell in cells[label]] for label in labels},
-        "epochs": {label: [cell["epochs"] for cell in cells[label]] for label in labels},
-        "statements": {label: cells[label][0]["protection"] for label in labels},
+        "sweep": {
+            words: {str(at): label for at, label in some.items()} for words, some in table.sweep.items()
+        },
+        "settings": {label: first[label]["settings"] for label in labels},
+        "fits": [
+            {
+                "data": word,
+                "row": label,
+                "seconds": [c["seconds"] for c in some],
+                "epochs": [c["epochs"] for c in some],
+            }
+            for (word, label), some in cells.items()
+        ],
+        "statements": {label: first[label]["protection"] for label in labels},
         "environment": environment(),
     }
 
@@ -153,10 +194,18 @@ def orderings(lines: list[dict[str, Any]], table: PaperTable) -> list[dict[str, 
     return found
 
 
-def _row(label: str, cells: list[Figures], table: PaperTable) -> dict[str, Any]:
-    figures = []
+def _row(label: str, cells: Mapping[tuple[str, str], list[Figures]], table: PaperTable) -> dict[str, Any]:
+    figures: list[dict[str, Any]] = []
+    only = next(iter(table.studies))
     for column in table.columns:
-        values = [_found(cell, column.path) for cell in cells]
+        here = column.data or only
+        values = [_found(cell, column) for cell in cells[here, label]]
+        if column.relative:
+            base = [_found(cell, column) for cell in cells[here, column.relative]]
+            values = [value / other for value, other in zip(values, base)]
+        if any(value is None for value in values):
+            figures.append({"mean": None, "sd": None, "paper": None, "gap": None, "values": []})
+            continue
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
         printed = column.paper.get(label)
         mean = float(np.mean(values))
@@ -165,9 +214,11 @@ def _row(label: str, cells: list[Figures], table: PaperTable) -> dict[str, Any]:
     return {"label": label, "model": table.rows[label].model, "figures": figures}
 
 
-def _found(cell: Mapping[str, Any], path: tuple[str, ...]) -> float:
+def _found(cell: Mapping[str, Any], column: Column) -> Any:
     here: Any = cell
-    for word in path:
+    for word in column.path:
+        if column.optional and word not in here:
+            return None
         here = here[word]
     return float(here)
 
@@ -176,7 +227,7 @@ def _cell(folder: Path, row: Row, seed: int, split: Split, study: Study) -> Figu
     """One model with one seed, computed or read back; its name tells settings, data and version."""
     from veilrec import __version__
 
-    model = make_model(row.model, row.settings)
+    model = make_model(row.model, {**study.settings.get(row.model, {}), **row.settings})
     about = [__version__, row.model, model.settings(), split.source_fingerprint, split.fingerprint, seed]
     key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
     file = folder / "cells" / f"{row.model}-{seed}-{key}.json"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from veilrec.studio.commands.base import DataDir, Json, Quiet, console, emit, say, silent
+from veilrec.studio.commands.base import DataDir, Json, Quiet, console, emit, say, silent, words_of
 
 
 def reproduce(
@@ -17,6 +17,9 @@ def reproduce(
     ] = None,
     rows: Annotated[
         str | None, typer.Option("--rows", help="Only these rows: labels, semicolons between.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", help="Only these of its data sets, by comma.", metavar="NAME,...")
     ] = None,
     data_dir: DataDir = None,
     out: Annotated[
@@ -33,7 +36,14 @@ def reproduce(
     loud = not (quiet or as_json)
     chosen = None if rows is None else tuple(rows.split(";"))
     record = run(
-        table, out, seeds=seeds, data_dir=data_dir, rows=chosen, progress=loud, command=command_line()
+        table,
+        out,
+        seeds=seeds,
+        data=None if data is None else words_of(data),
+        data_dir=data_dir,
+        rows=chosen,
+        progress=loud,
+        command=command_line(),
     )
     write_json(out / f"{table}.json", record)
     note = say if loud else silent
