@@ -23,11 +23,9 @@ USERS, ITEMS = 12, 9
 
 
 def matrix() -> sp.csr_matrix:
-    found = sp.random(USERS, ITEMS, 0.3, format="csr", random_state=3, dtype=np.float32)
-    found.data[:] = 1
-    found[0] = 0  # somebody without a neighbour
-    found.eliminate_zeros()
-    return found
+    found = np.random.default_rng(3).random((USERS, ITEMS)) < 0.3
+    found[0] = False  # somebody without a neighbour
+    return sp.csr_matrix(found.astype(np.float32))
 
 
 def around() -> list[list[int]]:

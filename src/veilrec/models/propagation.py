@@ -49,9 +49,8 @@ class Adjacency:
 
     def product(self, vectors: Tensor) -> Tensor:
         """A @ vectors, without a gradient."""
-        wide = vectors.shape[1]
-        if wide > 64:  # the kernel is fastest up to 64 columns
-            parts = [self.product(part.contiguous()) for part in torch.split(vectors, 64, dim=1)]
+        if vectors.shape[1] > 64:  # the kernel is fastest up to 64 columns
+            parts = [Adjacency.product(self, part.contiguous()) for part in torch.split(vectors, 64, dim=1)]
             return torch.cat(parts, dim=1)
         return F.embedding_bag(
             self.column,
