@@ -97,6 +97,7 @@ app.command(
         "veilrec attack runs/ease --target gender --input list,both",
         "veilrec attack runs/ease --attackers network,tree --bins age=35,46 -k 5,10 --json",
         "veilrec attack theirs.veil --data ml-100k --out attack.json",
+        "veilrec attack runs/ease --kind links --adversary X,S --plot curves.png",
     )
 )(attack.attack)
 

@@ -275,12 +275,18 @@ def test_nulls_and_fold_in_by_hand() -> None:
 
 def test_vectors_are_found_by_name_and_width(small) -> None:
     users, items = np.eye(40, 3, dtype=np.float32), np.full((25, 3), 2.0, np.float32)
-    seen = {"shared": {"item_side": items}, "server": {"user_bias": np.zeros(40), "user_side": users}}
+    server = {"user_bias": np.zeros(40), "user_side": users}
+    seen = {"shared": {"item_base": items - 1, "item_side": items}, "reports": {}, "server": server}
     know = knowledge(small, seen)
     assert attackers.inner_product(know)(np.array([1])).tolist() == [[2.0] * 25]
     assert attackers.cosine(know)(np.array([1]))[0] == pytest.approx([3**-0.5] * 25)
-    with pytest.raises(NotApplicable, match="no pair of user and item vectors"):
-        attackers.cosine(knowledge(small, {"shared": {"item_side": items[:, :2]}, "server": seen["server"]}))
+    for shared, value in (({"item_vectors": items}, 2.0), ({"item_side": items[:, :2]}, None)):
+        know = knowledge(small, {**seen, "shared": shared})
+        if value is not None:
+            assert attackers.inner_product(know)(np.array([0]))[0, 0] == value
+            continue
+        with pytest.raises(NotApplicable, match="no pair of user and item vectors"):
+            attackers.inner_product(know)
 
 
 # -- planted leaks, and none ------------------------------------------------------------------------------
@@ -394,7 +400,13 @@ def test_a_shareable_model_is_attacked_from_outside_only(parts, ease, tmp_path) 
 SMALL = {"epochs": 2, "embedding_size": 4, "rank": 4, "iterations": 2, "batch_size": 64, "epsilon": 100.0}
 
 
-@pytest.mark.parametrize("word", sorted(SYSTEMS))
+KINDS = ["bpr", "dp-gram", "gf-cf", "ials", "lightgcn", "pf-gnr"]
+"""One for each kind of view; the others are attacked in the long tier."""
+
+
+@pytest.mark.parametrize(
+    "word", [pytest.param(word, marks=[] if word in KINDS else pytest.mark.long) for word in sorted(SYSTEMS)]
+)
 def test_every_system_can_be_attacked(word) -> None:
     parts = vr.split.holdout(vr.synthetic(users=80, items=60, interactions=1600, seed=3), test=0.2, seed=1)
     known = {field.name for field in dataclasses.fields(SYSTEMS[word]) if field.init}

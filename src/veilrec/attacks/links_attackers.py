@@ -103,27 +103,28 @@ def masked_list(know: Knowledge) -> Rows:
 
 def inner_product(know: Knowledge) -> Rows:
     """The product of the user's and the item's vector."""
-    users, items = _vectors(know)
+    users, items = know.vectors()
     return lambda codes: users[codes] @ items.T
 
 
 def cosine(know: Knowledge) -> Rows:
     """The cosine of the user's and the item's vector."""
-    users, items = (unit(part) for part in _vectors(know))
+    users, items = (unit(part) for part in know.vectors())
     return lambda codes: users[codes] @ items.T
 
 
 def vector_similarity(know: Knowledge) -> Rows:
     """Is the user's vector like those of reference users who have the item?"""
-    users = unit(_vectors(know)[0])
+    users = unit(know.vectors()[0])
     return _alike(know, lambda codes: users[codes])
 
 
 def reported_graph(know: Knowledge) -> Rows:
     """Whether the edge is in the perturbed graph that devices report."""
-    pointers, columns = know.array("graph_indptr"), know.array("graph_indices")
-    if pointers is None or columns is None:
+    arrays = know.arrays()
+    if "graph_indptr" not in arrays or "graph_indices" not in arrays:
         raise NotApplicable("no graph is reported")
+    pointers, columns = arrays["graph_indptr"], arrays["graph_indices"]
     ones = np.ones(len(columns), np.float32)
     graph = sp.csr_matrix((ones, columns, pointers), shape=(know.data.n_users, know.data.n_items))
     return lambda users: graph[users].toarray()
@@ -186,15 +187,3 @@ def _alike(know: Knowledge, described: Callable[[Codes], Block]) -> Rows:
     total -= know.fame[:, None] * (middle / len(know.reference))
     total /= know.fame[:, None] + 1
     return lambda users: described(users) @ total.T
-
-
-def _vectors(know: Knowledge) -> tuple[Block, Block]:
-    """The first pair of tables ``..user..``, ``..item..`` of one width, a row per user and per item."""
-    parts = {**know.seen.get("shared", {}), **know.seen.get("reports", {}), **know.seen.get("server", {})}
-    for name, users in parts.items():
-        items = parts.get(name.replace("user", "item"))
-        if "user" in name and items is not None and users.ndim == items.ndim == 2:
-            sizes = (know.data.n_users, know.data.n_items)
-            if (len(users), len(items)) == sizes and users.shape[1] == items.shape[1]:
-                return np.asarray(users, np.float32), np.asarray(items, np.float32)
-    raise NotApplicable("this adversary sees no pair of user and item vectors")

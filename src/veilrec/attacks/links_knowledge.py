@@ -100,13 +100,21 @@ class Knowledge:
         ones = np.ones(len(row), np.float32)
         return sp.csr_matrix((ones, (row, item)), shape=(len(users), self.data.n_items))
 
-    def array(self, *names: str) -> Block | None:
-        """The first of these arrays that the view has, whether shared, reported or the server's."""
-        for name in names:
-            for part in ("shared", "reports", "server"):
-                if name in self.seen.get(part, {}):
-                    return np.asarray(self.seen[part][name])
-        return None
+    def arrays(self) -> dict[str, Block]:
+        """All arrays of the view by name: shared, reported and the server's."""
+        return {n: a for part in ("shared", "reports", "server") for n, a in self.seen.get(part, {}).items()}
+
+    def vectors(self) -> tuple[Block, Block]:
+        """A table ``..user..`` with a row per user, and one ``..item..`` of its width, its namesake first."""
+        tables = {name: array for name, array in self.arrays().items() if array.ndim == 2}
+        for name, users in tables.items():
+            wanted = (self.data.n_items, users.shape[1])
+            fit = [other for other, items in tables.items() if "item" in other and items.shape == wanted]
+            if "user" in name and len(users) == self.data.n_users and fit:
+                namesake = name.replace("user", "item")
+                items = tables[namesake if namesake in fit else fit[0]]
+                return np.asarray(users, np.float32), np.asarray(items, np.float32)
+        raise NotApplicable("this adversary sees no pair of user and item vectors")
 
 
 @dataclass(frozen=True)

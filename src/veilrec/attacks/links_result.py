@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 
 from veilrec.attacks.links_knowledge import OWN
 from veilrec.attacks.links_metrics import METRICS, RATES
-from veilrec.core import atomic_path, check, check_choice, require
+from veilrec.core import check, check_choice
 from veilrec.metrics import Interval
 
 _HEADS = ("AUC", "precision", "TPR at 0.1 %", "AUC over null")
-_TITLES = {"links": "Link stealing from", "membership": "Membership inference on"}
+TITLES = {"links": "Link stealing from", "membership": "Membership inference on"}
 _TASKS = {
     "links": "training edges against cells without any interaction",
     "membership": "training edges against as many held-out ones of the same users",
 }
-_COLOURS = {"O": "#4454d6", "X": "#c0392b", "S": "#1b1d26"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +139,7 @@ class LinkAttack:
     def __str__(self) -> str:
         count = self.counts
         lines = [
-            f"{_TITLES[self.kind]} {self.model} on {self.data}: {_TASKS[self.kind]}",
+            f"{TITLES[self.kind]} {self.model} on {self.data}: {_TASKS[self.kind]}",
             f"{count['edges']:,} edges and {count['other_cells']:,} other cells of "
             f"{count['attacked_users']:,} users; true density {count['density']:.4f}",
             "",
@@ -165,31 +164,10 @@ class LinkAttack:
         return table
 
     def plot(self, path: str | Path) -> Path:
-        """The curve of each adversary's strongest attacker and of the strongest without a model, log scales.
+        """The curves of the strongest attackers, in a file ending in .png, .svg or .pdf."""
+        from veilrec.attacks.links_plot import plot_links
 
-        The name ends in .png, .svg or .pdf. The left end of the curve is what counts: who is sure of a few.
-        """
-        path = Path(path)
-        kinds = (".png", ".svg", ".pdf")
-        check(path.suffix in kinds, "path", f"a name ending in one of {', '.join(kinds)}", path.name)
-        figures = require("matplotlib.figure", extra="plots", purpose="the plot of an attack")
-        figure = figures.Figure(figsize=(6.4, 4.4), dpi=160, layout="constrained")
-        axis = figure.subplots()
-        axis.plot(RATES, RATES, color="#9aa0ac", linewidth=1, linestyle=":", label="random")
-        sides = [side for side in _COLOURS if any(row.adversary == side for row in self.outcomes)]
-        for side in ["", *sides]:
-            row = self.best(side)
-            words = f"{side or 'no model'}: {row.attacker}, AUC {row.value():.3f}"
-            style = {"color": _COLOURS.get(side, "#9aa0ac"), "linestyle": "-" if side else "--"}
-            axis.plot(RATES, np.maximum(row.roc, RATES[0]), linewidth=1.8, label=words, **style)
-        axis.set(xscale="log", yscale="log", xlabel="false positive rate", ylabel="true positive rate")
-        axis.set(xlim=(RATES[0], 1), ylim=(RATES[0], 1.05))
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(frameon=False, fontsize=9, loc="lower right")
-        axis.set_title(f"{_TITLES[self.kind]} {self.model}, {self.data}", fontsize=10, loc="left")
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, format=path.suffix[1:])
-        return path
+        return plot_links(self, path)
 
 
 def _cell(found: Interval, sign: str = "") -> str:
