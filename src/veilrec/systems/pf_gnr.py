@@ -132,7 +132,8 @@ class PFGNR(GraphRecommender):
     ``thinning`` is the share of the reported edges that is sent; None is the largest that keeps the expected
     number of false ones below ten million, which follows from users, items and epsilon alone. ``shrinkage``
     is the ridge of a device's own fit, as a share of the mean eigenvalue of the item vectors' Gram matrix. A
-    new user is served in the same way, from their own items.
+    new user is served in the same way, from their own items. With ``loss`` "bpr", which is not linear in the
+    labels, these are the report as it is.
 
     >>> from veilrec.data import synthetic
     >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
