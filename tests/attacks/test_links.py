@@ -229,6 +229,13 @@ def test_score_similarity_is_the_slow_one(small) -> None:
             assert fast[at, item] == pytest.approx(likeness, abs=1e-5)
 
 
+def test_equal_rows_tell_nothing_not_even_by_rounding(parts) -> None:
+    flat = vr.Popularity().fit(parts.train)
+    found = link_attack(flat, parts, adversaries="X", attackers="score similarity", **FAST)
+    values = found.outcome("X", "score similarity").values
+    assert values == pytest.approx([0.5, found.counts["density"], 0.001])
+
+
 def test_masked_list_is_the_slow_one(small) -> None:
     model = vr.EASE(regularization=5).fit(small, progress=False)
     know = knowledge(small, model.view("X"))

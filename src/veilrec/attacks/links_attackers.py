@@ -17,7 +17,6 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from veilrec.attacks.links_knowledge import (
     NOTHING,
@@ -36,6 +35,8 @@ from veilrec.attacks.links_knowledge import (
 
 RIDGE = 1e-3
 """Of the mean squared influence on a watched item."""
+TINY = 1e-6
+"""Of a row of length one: smaller differences are rounding."""
 
 
 def score(know: Knowledge) -> Rows:
@@ -173,17 +174,18 @@ LINK_ATTACKERS = {
 def _alike(know: Knowledge, described: Callable[[Codes], Block]) -> Rows:
     """Likeness to the mean of the reference users who have the item, beyond that to all of them.
 
-    The sum over n holders is divided by n + 1, so that one holder is not taken for the kind.
+    The sum over n holders is divided by n + 1, so that one holder is not taken for the kind. Rows are summed
+    around a centre, and what is left of equal rows, by rounding, is nothing.
     """
-    total: NDArray[np.float32] | None = None
-    middle: NDArray[np.float32] | None = None
-    for part in tiles(len(know.reference), know.data.n_items):
-        rows = described(know.reference[part])
-        sums = know.known[part].T @ rows
-        total = sums if total is None else total + sums
-        middle = rows.sum(axis=0) if middle is None else middle + rows.sum(axis=0)
-    if total is None or middle is None:
-        raise NotApplicable("there are no reference users")
-    total -= know.fame[:, None] * (middle / len(know.reference))
+    parts = list(tiles(len(know.reference), know.data.n_items))
+    centre = described(know.reference[parts[0]]).mean(axis=0, dtype=np.float64).astype(np.float32)
+    total = np.zeros((know.data.n_items, len(centre)), np.float32)
+    middle = np.zeros(len(centre))
+    for part in parts:
+        rows = described(know.reference[part]) - centre
+        total += know.known[part].T @ rows
+        middle += rows.sum(axis=0, dtype=np.float64)
+    total -= know.fame[:, None] * (middle / len(know.reference)).astype(np.float32)
     total /= know.fame[:, None] + 1
+    total[np.abs(total) < TINY] = 0
     return lambda users: described(users) @ total.T
