@@ -29,6 +29,13 @@ def test_a_fresh_key_is_what_the_scheme_needs(secret: SecretKey) -> None:
     assert (gmpy2.jacobi(base, p), gmpy2.jacobi(base, q)) == (-1, -1)
 
 
+def test_every_key_is_a_blum_integer_of_full_length() -> None:
+    for _ in range(20):
+        key = SecretKey.for_tests(256)
+        assert (key.p % 4, key.q % 4, gcd(key.p - 1, key.q - 1)) == (3, 3, 2)
+        assert key.public.bits == 256
+
+
 @pytest.mark.parametrize("bits", [0, 512, 1024, 2047, 4096, "2048"])
 def test_other_sizes_are_refused(bits: int) -> None:
     with pytest.raises(ValueError, match="bits must be 2048 or 3072, got"):
