@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from veilrec.systems import LightGCN as LightGCN
     from veilrec.systems import NeuMF as NeuMF
     from veilrec.systems import PFGNRPaper as PFGNRPaper
+    from veilrec.systems import PFGNRSums as PFGNRSums
     from veilrec.systems import Popularity as Popularity
     from veilrec.systems import load_model as load_model
     from veilrec.training import Evaluation as Evaluation
@@ -93,6 +94,7 @@ _ROOM_OF = {
     "NeuMF": "systems",
     "PFGNR": "systems",
     "PFGNRPaper": "systems",
+    "PFGNRSums": "systems",
     "Popularity": "systems",
     "RAP": "systems",
     "Recommender": "training",

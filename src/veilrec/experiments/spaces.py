@@ -141,6 +141,13 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
         "weight_decay": Range(1e-6, 1e-3, log=True),
     },
     "pf-gnr": {**_GRAPH, "shrinkage": Range(1e-3, 10.0, log=True)},
+    "pf-gnr-sums": {
+        "embedding_size": Choice((16, 32, 64)),
+        "learning_rate": Range(3e-3, 3e-2, log=True),
+        "clip_norm": Range(0.05, 0.5, log=True),
+        "temperature": Range(0.1, 0.5, log=True),
+        "epochs": Range(5, 60),
+    },
     "pf-gnr-paper": {**_GRAPH, "split": Range(0.5, 0.95)},
     "lapgraph": _GRAPH,
     "dprr": {**_GRAPH, "split": Range(0.5, 0.95)},

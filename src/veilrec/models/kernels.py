@@ -179,3 +179,14 @@ def filter_rows(
         for lane in range(lanes):
             for item in range(len(scale_out)):
                 out[first + lane, item] += total[item, lane] * scale_out[item]
+
+
+@njit(cache=True, nogil=True)
+def add_rounded_products(start: int, stop: int, left: Array, right: Array, out: Array) -> None:
+    """out[i, k] += the sum over u of round(left[i, u] right[u, k]): each product is rounded by itself."""
+    for row in range(start, stop):
+        for user in range(left.shape[1]):
+            factor = left[row, user]
+            if factor != 0.0:
+                for column in range(right.shape[1]):
+                    out[row, column] += np.int64(np.rint(factor * right[user, column]))

@@ -12,6 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from veilrec.privacy.events import Event, GaussianEvent, SkellamEvent
 
@@ -44,12 +48,11 @@ def renyi_of(event: Event, order: int) -> float:
         return order / (2 * event.noise_multiplier**2)
     assert isinstance(event, SkellamEvent)
     if event.sampling_rate == 1:
-        return _skellam(event, order)
-    curve = [_skellam(event, j) for j in range(2, order + 1)]
-    return sampled_renyi(curve, event.sampling_rate)
+        return float(_skellam(event, order))
+    return sampled_renyi(_skellam(event, np.arange(2, order + 1)), event.sampling_rate)
 
 
-def sampled_renyi(curve: Sequence[float], sampling_rate: float) -> float:
+def sampled_renyi(curve: ArrayLike, sampling_rate: float) -> float:
     """The bound at order len(curve) + 1 under Poisson sampling, from the curve at orders 2, 3, ...
 
     >>> sampled_renyi([0.1], 1e-3) < 0.1
@@ -57,17 +60,19 @@ def sampled_renyi(curve: Sequence[float], sampling_rate: float) -> float:
     """
     from scipy.special import gammaln, logsumexp
 
-    order, q = len(curve) + 1, sampling_rate
+    found = np.asarray(curve, np.float64)
+    order, q = len(found) + 1, sampling_rate
     keep, drop = math.log(q), math.log1p(-q)
-    terms = [(order - 1) * drop + math.log(order * q - q + 1)]
-    for j in range(2, order + 1):
-        choose = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1)
-        weight = 0.0 if j == 2 else math.log(3)
-        terms.append(weight + choose + (order - j) * drop + j * keep + (j - 1) * curve[j - 2])
-    return max(0.0, float(logsumexp(terms)) / (order - 1))
+    j = np.arange(2, order + 1)
+    choose = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1)
+    weight = np.where(j == 2, 0.0, math.log(3))
+    terms = weight + choose + (order - j) * drop + j * keep + (j - 1) * found
+    first = (order - 1) * drop + math.log(order * q - q + 1)
+    return max(0.0, float(logsumexp(np.append(terms, first))) / (order - 1))
 
 
-def _skellam(event: SkellamEvent, order: int) -> float:
+def _skellam(event: SkellamEvent, order: Any) -> Any:
+    """At one order or an array of them."""
     mu, d2, d1 = event.variance, event.l2, event.l1
     first = ((2 * order - 1) * d2**2 + 6 * d1) / (4 * mu**2)
-    return order * d2**2 / (2 * mu) + min(first, 3 * d1 / (2 * mu))
+    return order * d2**2 / (2 * mu) + np.minimum(first, 3 * d1 / (2 * mu))

@@ -28,6 +28,7 @@ from veilrec.systems.mf import MF
 from veilrec.systems.neumf import NeuMF
 from veilrec.systems.ngcf import NGCF
 from veilrec.systems.pf_gnr import PFGNR, PFGNRPaper
+from veilrec.systems.pf_gnr_sums import PFGNRSums
 from veilrec.systems.popularity import Popularity
 from veilrec.systems.rap import RAP
 from veilrec.training import Recommender, read_model
@@ -62,6 +63,7 @@ SYSTEMS: dict[str, type[Recommender]] = {
         RAP,
         PFGNR,
         PFGNRPaper,
+        PFGNRSums,
         LapGraphGCN,
         DPRR,
         GAP,
@@ -111,6 +113,7 @@ __all__ = [
     "NeuMF",
     "PFGNR",
     "PFGNRPaper",
+    "PFGNRSums",
     "Popularity",
     "RAP",
     "SYSTEMS",

@@ -1,0 +1,277 @@
+"""PF-GNR's certified twin B: noisy secure sums of item gradients; private for whole users.
+
+    sum 0    every device gives its row of items, scaled to length 1, and its share of the noise; the server
+             reads noisy counts, and their logarithm b is a fixed part of every score
+    round    the server sends the item vectors V to all devices
+      device   with its own coin of ``sampling_rate``: fits its vector z to a random half of its items by a
+               ridge on V, divides it by its length, and takes the gradient in V of the loss
+
+                   L = - mean over the other half of log softmax(z . V / temperature + b),
+
+               the outer product of c = softmax - labels / number and z; cut to length ``clip_norm``, rounded
+               to a grid. A device whose coin did not fall has zeros. All add their share of the noise.
+      sum      whole numbers are added under encryption: the aggregator cannot read, the server reads the sum
+      server   divides by sampling_rate x users; one step of Adam
+    list     the device fits z to all of its items and ranks z . V / temperature + b
+
+No vector of a user ever leaves a device, so there is no row that a server could recover
+(``pf_gnr_clients.py`` shows what happens otherwise). The optional graph of edge reports is left out: it would
+cost each edge more than the whole training costs a user.
+
+Sensitivity. A user who comes or goes moves sum 0 by a row of length 1 and a round by a vector of length
+``clip_norm``, each rounded: ``whole_bounds``. Shares are sized so that (1 - ``drop_out``) of all devices less
+one make the noise, whoever else drops out or is curious; more of them only add noise. The coin is the
+device's own secret, which makes rounds cheaper for outsiders and other clients. The statement counts the
+server without that help.
+
+Trust. Aggregator and server must not collude, and the aggregator forwards sums only. Reference: Agarwal,
+Kairouz and Liu, "The Skellam mechanism for differentially private federated learning", NeurIPS 2021.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import nn
+
+from veilrec.core import check, check_count, check_fraction, check_positive, in_threads, stream
+from veilrec.data import Dataset
+from veilrec.models import kernels
+from veilrec.privacy import Claim, SkellamEvent, default_delta, gaussian_multiplier, smallest_noise
+from veilrec.privacy.events import check_budget, check_sampling_rate
+from veilrec.privacy.mechanisms import Skellam, quantise, whole_bounds
+from veilrec.systems.dpmf import ridge
+from veilrec.systems.private_items import COUNTS, bounded_rows
+from veilrec.systems.reported_graph import STOPPING
+from veilrec.systems.vectors import unit_rows
+from veilrec.training import (
+    Array,
+    Job,
+    Recommender,
+    optimiser_state,
+    release_once,
+    run_epochs,
+    validation_score,
+)
+
+ROUNDS = "sums of item gradients"
+OWN = "a user's interactions for the user's own list"
+COUNT_STEP = 2.0**-12
+
+
+@dataclass(eq=False)
+class PFGNRSums(Recommender):
+    """Item vectors from noisy secure sums (PF-GNR-C/B): ``epsilon`` at ``delta`` for everything of a user.
+
+    An epoch has 1 / ``sampling_rate`` rounds, and all ``epochs`` are run. ``count_share`` of the budget goes
+    to the counts. ``step`` is the grid of the rounding, as a share of ``clip_norm``; ``shrinkage`` the ridge
+    of a device's fit, as a share of the mean eigenvalue of the item vectors' Gram matrix.
+
+    >>> from veilrec.data import synthetic
+    >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
+    >>> model = PFGNRSums(epochs=2, embedding_size=4).fit(data, progress=False)
+    >>> [(claim.adversaries, round(claim.epsilon, 1)) for claim in model.guarantee.claims]
+    [('OF', 8.0), ('S', 39.4)]
+    """
+
+    word: ClassVar[str] = "pf-gnr-sums"
+    summary: ClassVar[str] = "item vectors from noisy secure sums of gradients; users stay on their devices"
+    protects: ClassVar[str] = "everything of a user, from the server, outsiders and other clients"
+    uncovered: ClassVar[tuple[str, ...]] = (OWN, STOPPING)
+    not_covered: ClassVar[tuple[str, ...]] = (
+        "a user's own list against whoever sees it, since it is made from the user's own history",
+        "a server that colludes with the aggregator",
+        "the ids of users and items",
+        "metrics on test data",
+    )
+
+    epsilon: float = 8.0
+    delta: float | None = None
+    count_share: float = 0.1
+    embedding_size: int = 32
+    epochs: int = 30
+    sampling_rate: float = 0.1
+    clip_norm: float = 0.2
+    learning_rate: float = 0.01
+    temperature: float = 0.2
+    shrinkage: float = 0.1
+    step: float = 2.0**-14
+    drop_out: float = 0.1
+    validate_every: int = 5
+
+    patience: int = field(default=1 << 30, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, 0.0 if self.delta is None else self.delta)
+        check_sampling_rate(self.sampling_rate)
+        check_fraction("count_share", self.count_share)
+        check(0 <= self.drop_out < 1, "drop_out", "at least 0 and below 1", self.drop_out)
+        for name in ("embedding_size", "epochs", "validate_every"):
+            check_count(name, getattr(self, name))
+        for name in ("clip_norm", "learning_rate", "temperature", "shrinkage", "step"):
+            check_positive(name, getattr(self, name))
+
+    # -- the budget -----------------------------------------------------------------------------------
+
+    @property
+    def _rounds(self) -> int:
+        return max(1, round(1 / self.sampling_rate))
+
+    def _delta(self, users: int) -> float:
+        return default_delta(users) if self.delta is None else self.delta
+
+    def mechanisms(self, users: int, items: int) -> tuple[Skellam, Skellam]:
+        """The noise of the counts and that of one round, with the least that keeps the budget."""
+        delta = self._delta(users)
+        bounds = whole_bounds(1.0, 1 / COUNT_STEP, items)
+        z = gaussian_multiplier(self.epsilon, delta) / math.sqrt(self.count_share)
+        counts = Skellam((z * bounds[0]) ** 2, *bounds)
+        l2, l1 = whole_bounds(self.clip_norm, 1 / (self.step * self.clip_norm), items * self.embedding_size)
+        total = self._all_rounds(SkellamEvent(variance=1.0, l2=l2, l1=l1))
+        return counts, Skellam((round_noise(self.epsilon, delta, counts.event, total) * l2) ** 2, l2, l1)
+
+    def _all_rounds(self, one: SkellamEvent) -> SkellamEvent:
+        total = self.epochs * self._rounds
+        return replace(one, sampling_rate=self.sampling_rate, count=total, label=ROUNDS)
+
+    def _claims(self, public: Dataset) -> tuple[Claim, ...]:
+        counts, one = self.mechanisms(public.n_users, public.n_items)
+        delta, secret = self._delta(public.n_users), "everything of a user"
+        first, rounds = counts.event.named(COUNTS), self._all_rounds(one.event)
+        seen = (COUNTS, "item vectors")
+        told = replace(rounds, sampling_rate=1.0)
+        return (
+            Claim(secret, "user", "add-remove", "OF", seen, (first, rounds), delta),
+            Claim(secret, "user", "add-remove", "S", (*seen, ROUNDS), (first, told), delta, restates=True),
+        )
+
+    def arriving(self, users: int) -> int:
+        """How many honest shares of noise are counted on."""
+        return max(1, math.floor(users * (1 - self.drop_out)) - 1)
+
+    # -- the server -----------------------------------------------------------------------------------
+
+    def _fit(self, job: Job) -> None:
+        assert job.guard is not None
+        data = job.guard.take("interactions", ROUNDS)
+        history, (users, items) = data.matrix(), (job.train.n_users, job.train.n_items)
+        counts, one = self.mechanisms(users, items)
+        self.shared["popular"] = self._popular(job, counts)
+        start = stream(job.seed, self.word, "items").standard_normal((items, self.embedding_size)) * 0.1
+        vectors = nn.Parameter(torch.from_numpy(start))
+        optimiser = torch.optim.Adam([vectors], lr=self.learning_rate)
+        grid, recorded = self.step * self.clip_norm, 0
+        extra = users / self.arriving(users)  # what shares that were not counted on add to the variance
+
+        def epoch_of_rounds(epoch: int) -> float:
+            nonlocal recorded
+            event = replace(self._all_rounds(one.event), count=(epoch + 1 - recorded) * self._rounds)
+            job.noise.record(event, [replace(event, sampling_rate=1.0)])
+            recorded = epoch + 1
+            for turn in range(self._rounds):
+                noise = job.noise.child(ROUNDS, epoch, turn)
+                chosen = np.flatnonzero(noise.coins(self.sampling_rate, (users,)))
+                random = np.random.default_rng(noise.below(1 << 62, (2,)))
+                total = self._sum(history[chosen], vectors.detach().numpy(), random)
+                total += noise.skellam(one.variance * extra, total.shape)
+                vectors.grad = torch.from_numpy(total * (grid / (self.sampling_rate * users)))
+                optimiser.step()
+            return 0.0  # the loss itself would be a release
+
+        def publish() -> None:
+            self.shared["item_vectors"] = vectors.detach().numpy().copy()
+
+        def validate(valid: Dataset) -> float:
+            publish()
+            return validation_score(self._score, data, valid)
+
+        state = {"vectors": vectors, **optimiser_state(optimiser, {"vectors": vectors})}
+        run_epochs(job, self, state=state, step=epoch_of_rounds, validate=validate, keep=("vectors",))
+        publish()
+        job.guard.take("interactions", OWN)
+
+    def _popular(self, job: Job, mechanism: Skellam) -> Array:
+        """Sum 0: the logarithm of the noisy counts; of what is below the noise, that of the noise."""
+        assert job.guard is not None
+        rows = bounded_rows(job.guard.take("interactions", COUNTS).matrix(), np.ones(job.train.n_items), 1)
+        whole = rows.copy()
+        whole.data = quantise(rows.data, 1 / COUNT_STEP)
+        exact = np.asarray(whole.sum(axis=0), np.int64).ravel()
+
+        def draw() -> Array:
+            noise = job.noise.child(COUNTS)
+            noisy = exact + noise.skellam(
+                mechanism.variance * job.train.n_users / self.arriving(job.train.n_users), exact.shape
+            )
+            return np.asarray(noisy * COUNT_STEP)
+
+        counts = release_once(job, COUNTS, draw)
+        job.noise.record(mechanism.event.named(COUNTS))
+        self.shared["counts"] = counts
+        return np.asarray(np.log(np.maximum(counts, COUNT_STEP * math.sqrt(mechanism.variance))), np.float64)
+
+    # -- the devices ----------------------------------------------------------------------------------
+
+    def device(self, items: Array, vectors: Array, random: np.random.Generator) -> Array:
+        """What one device with these items adds to a round, without its noise: whole numbers, like V."""
+        row = sp.csr_matrix((np.ones(len(items)), (np.zeros(len(items), int), items)), (1, len(vectors)))
+        return self._sum(row, vectors, random)
+
+    def _sum(self, rows: sp.csr_matrix, vectors: Array, random: np.random.Generator) -> Array:
+        """The sum of what the devices with these rows add: each rounded by itself."""
+        coins = random.random(rows.nnz) < 0.5
+        given, asked = (
+            sp.csr_matrix((half.astype(np.float64), rows.indices, rows.indptr), rows.shape)
+            for half in (coins, ~coins)
+        )
+        z = unit_rows(self._own(given, vectors))
+        count = np.asarray(asked.sum(axis=1)).ravel()
+        logits = z @ vectors.T / self.temperature + self.shared["popular"]
+        c = np.exp(logits - logits.max(axis=1, keepdims=True))
+        c /= c.sum(axis=1, keepdims=True)
+        c -= (sp.diags(1 / np.maximum(count, 1)) @ asked).toarray()
+        c[count == 0] = 0  # who has nothing to ask has nothing to say
+        length = np.linalg.norm(c, axis=1) * np.linalg.norm(z, axis=1)
+        limit = self.clip_norm * (1 - 1e-9)  # a hair for the rounding of floats
+        c *= (np.minimum(1.0, limit / np.maximum(length, 1e-300)) / (self.step * self.clip_norm))[:, None]
+        out = np.zeros(vectors.shape, np.int64)
+        in_threads(kernels.add_rounded_products, len(out), np.ascontiguousarray(c.T), z, out, block=256)
+        return out
+
+    def _own(self, rows: sp.csr_matrix, vectors: Array) -> Array:
+        mean = max(float(np.square(vectors).sum()) / vectors.shape[1], 1e-12)
+        return ridge(rows, vectors, self.shrinkage * mean)
+
+    def _score(self, users: Array) -> Array:
+        return self._score_histories(self.history[users])
+
+    def _score_histories(self, histories: sp.csr_matrix) -> Array:
+        vectors = self.shared["item_vectors"]
+        z = unit_rows(self._own(histories.astype(np.float64), vectors))
+        return np.asarray(z @ vectors.T / self.temperature + self.shared["popular"], np.float32)
+
+    def _item_similarity(self, items: Array) -> Array:
+        unit = unit_rows(self.shared["item_vectors"])
+        return np.asarray(unit[items] @ unit.T, np.float32)
+
+
+@lru_cache(maxsize=64)
+def round_noise(epsilon: float, delta: float, first: SkellamEvent, rounds: SkellamEvent) -> float:
+    """The least noise, as a multiple of the L2 bound, for ``rounds`` that keep the budget after ``first``.
+
+    >>> l2, l1 = whole_bounds(1.0, 2.0**14, 64)
+    >>> first = SkellamEvent(variance=(9 * l2) ** 2, l2=l2, l1=l1)
+    >>> round(round_noise(8.0, 1e-5, first, SkellamEvent(variance=1.0, l2=l2, l1=l1)), 2)
+    0.64
+    """
+
+    def spent(multiplier: float) -> tuple[SkellamEvent, ...]:
+        return first, replace(rounds, variance=(multiplier * rounds.l2) ** 2)
+
+    return smallest_noise(spent, epsilon, delta)
