@@ -25,7 +25,7 @@ SEARCHES: dict[str, tuple[int, dict[str, Any]]] = {
     "dp-gram": (30, dict(SPACES["dp-gram"])),
     "rap": (12, {name: about for name, about in SPACES["rap"].items() if name != "alpha"}),
     "dpae": (12, dict(SPACES["dpae"])),
-    "gerai-users": (10, dict(SPACES["gerai-users"])),
+    "gerai-users": (16, dict(SPACES["gerai-users"])),
     "gerai-functional": (30, dict(SPACES["gerai-functional"])),
 }
 

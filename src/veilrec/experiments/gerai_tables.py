@@ -44,7 +44,7 @@ ROWS: dict[str, Row] = {
     "GERAI-C/A, 1 per attribute": Row("gerai", {"epsilon": 1.0}, in_paper=False),
     "GERAI-C/B, epsilon 8": Row(
         "gerai-users",
-        {"epsilon": 8.0, "clip_norm": 0.075, "learning_rate": 0.01, "epochs": 9},
+        {"epsilon": 8.0, "embedding_size": 32, "learning_rate": 0.0093, "clip_norm": 0.75, "epochs": 16},
         in_paper=False,
     ),
     "GERAI-C/FM, epsilon 8": Row(
