@@ -3,8 +3,9 @@
     VEILREC_DATA=folder python benchmarks/gerai_batch.py --seeds 2
 
 Both are fitted on ML-100K to their validation optimum and judged on test. The script fails if our NDCG@10 is
-below theirs by more than the interval of the difference over users for all seeds, or if a fit with our batches
-takes more than five minutes. Fits are kept beside the record and not repeated when the script is started again.
+below theirs by more than the interval of the difference over users for all seeds, or if a fit with our
+batches takes more than five minutes. Fits are kept beside the record and not repeated when the script is
+started again.
 """
 
 from __future__ import annotations
