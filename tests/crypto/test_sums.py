@@ -257,6 +257,14 @@ def test_a_sum_of_too_few_is_not_forwarded(toy: SecretKey, word: str) -> None:
     values = vectors(names=NAMES[:3])
     with pytest.raises(ValueError, match=r"(clients in the sum|survivors) must be at least 3, got"):
         run(sums, values, spoil(sums, "nothing"))
+    if word != "masked":  # whose clients refuse before the aggregator can
+        few = sums.aggregator(0, values)
+        begun = few.begin()
+        few.gather(
+            (name, sums.client(name, CODE.encode(values[name])).reply(begun[name])) for name in NAMES[:2]
+        )
+        with pytest.raises(ValueError, match=r"clients in the sum must be at least 3, got \('ann', 'bob'\)"):
+            few.aggregate()
     with pytest.raises(ValueError, match="least must be a whole number of at least 2, got 1"):
         backend(word, toy, least=1)
 
