@@ -104,6 +104,18 @@ def test_a_client_that_was_cut_off_is_left_out_and_may_come_back(paillier: Paill
             assert again.values.tobytes() == expected(*NAMES)
 
 
+def test_what_waited_from_an_earlier_round_is_thrown_away_or_refused() -> None:
+    server, wire, (aggregator, clients) = KeyServer(PlainSum(CODE, LENGTH)), Wire(), parties()
+    run_round(server, aggregator, clients, wire, VALUES)
+    old = {one.receiver: one for one in wire.transfers if one.sender == AGGREGATOR}["cat"]
+    share = next(one for one in wire.transfers if one.sender == "dan")
+    for late in (old, share):
+        wire.send(*late)
+    total = run_round(server, aggregator, clients, wire, VALUES, round=1)
+    assert total.values.tobytes() == expected(*NAMES)
+    assert [(one.client, one.reason[:22]) for one in total.refused] == [("dan", "round must be 1, got 0")]
+
+
 def test_only_those_with_values_are_invited(paillier: PaillierSum) -> None:
     some = {name: VALUES[name] for name in ("bob", "eve")}
     total = run_round(KeyServer(paillier), *parties(), Wire(), some)
