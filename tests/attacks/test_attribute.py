@@ -11,7 +11,7 @@ from sklearn import metrics as oracle
 import veilrec as vr
 from veilrec.attacks import ATTACKERS, attribute_attack, class_metrics
 from veilrec.attacks import attribute_models as models
-from veilrec.attacks.attribute_inputs import evidence_of, lists_of, popular_lists
+from veilrec.attacks.attribute_inputs import evidence_of, lists_of, popular_lists, reports_of
 from veilrec.attacks.attribute_metrics import METRICS, repeats_interval
 from veilrec.attacks.attribute_targets import target_of, targets_of
 from veilrec.core import DataError, MissingExtra, stream
@@ -350,3 +350,10 @@ def test_without_scikit_learn_a_network_or_a_sentence(world, monkeypatch) -> Non
         attribute_attack(vr.Popularity().fit(world), world, "gender", attackers="tree")
     found = attribute_attack(vr.Popularity().fit(world), world, "gender", attackers="network", repeats=1)
     assert found.outcome("gender", "network", "both").k == 10
+
+
+def test_a_report_of_the_history_is_nothing_new() -> None:
+    """PF-GNR releases a noisy graph: who holds the history itself has no use for it."""
+    data = vr.synthetic(users=60, items=40, interactions=900)
+    model = vr.PFGNR(epochs=1, embedding_size=4).fit(data, progress=False, secure=False)
+    assert reports_of(model, data) is None

@@ -16,16 +16,16 @@ from veilrec.privacy.gaussian_profile import gaussian_mu
 TOLERANCE = 1e-5
 
 
-def default_delta(n_users: int) -> float:
-    """The delta of user-level systems unless told otherwise: 1e-5, or N^-1.1 where there are many users.
+def default_delta(n_users: int, chosen: float | None = None) -> float:
+    """The delta of user-level systems: ``chosen``, else 1e-5, or N^-1.1 where there are many users.
 
     With a delta near 1/N a mechanism may publish a whole user at random and still keep its budget.
 
-    >>> default_delta(6040), default_delta(1_000_000) < 1e-6
-    (1e-05, True)
+    >>> default_delta(6040), default_delta(1_000_000) < 1e-6, default_delta(6040, 1e-9)
+    (1e-05, True, 1e-09)
     """
     check_count("n_users", n_users)
-    return min(1e-5, math.pow(n_users, -1.1))
+    return min(1e-5, math.pow(n_users, -1.1)) if chosen is None else chosen
 
 
 def gaussian_multiplier(

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from veilrec.core import check, check_count, check_positive
 from veilrec.data import Dataset
-from veilrec.privacy import Claim, GaussianEvent, gaussian_multiplier
+from veilrec.privacy import Claim, GaussianEvent, default_delta, gaussian_multiplier
 from veilrec.privacy.events import check_sampling_rate
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import (
@@ -104,16 +104,15 @@ class DPAE(Recommender):
     def _per_epoch(self) -> int:
         return max(1, round(1 / self.sampling_rate))
 
-    def _delta(self, users: int) -> float:
-        return min(1e-5, users**-1.1) if self.delta is None else float(self.delta)
-
     def _multiplier(self, users: int) -> float:
-        return noise_multiplier(self.epsilon, self._delta(users), self.steps, self.sampling_rate)
+        return noise_multiplier(
+            self.epsilon, default_delta(users, self.delta), self.steps, self.sampling_rate
+        )
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         z, q = self._multiplier(public.n_users), self.sampling_rate
         event = GaussianEvent(noise_multiplier=z, sampling_rate=q, count=self.steps, label=_LABEL)
-        delta = self._delta(public.n_users)
+        delta = default_delta(public.n_users, self.delta)
         released = ("all weights of the network",)
         return (Claim("everything of one user", "user", "add-remove", "OF", released, (event,), delta),)
 

@@ -172,9 +172,6 @@ class GERAIUsers(Recommender):
 
     # -- the budget -----------------------------------------------------------------------------------
 
-    def _delta(self, users: int) -> float:
-        return default_delta(users) if self.delta is None else self.delta
-
     @property
     def _steps(self) -> int:
         return self.epochs * self._steps_per_epoch
@@ -185,7 +182,9 @@ class GERAIUsers(Recommender):
 
     def _counts(self, users: int) -> Gaussian:
         """The noise on the item counts, to which a user adds a row of length at most 1."""
-        return Gaussian(gaussian_multiplier(self.epsilon, self._delta(users)) / math.sqrt(self.count_share))
+        return Gaussian(
+            gaussian_multiplier(self.epsilon, default_delta(users, self.delta)) / math.sqrt(self.count_share)
+        )
 
     def _events(self, users: int) -> tuple[GaussianEvent, ...]:
         """The counts, if any, and the steps, with the least noise that keeps the budget."""
@@ -195,11 +194,11 @@ class GERAIUsers(Recommender):
             q, steps = self.sampling_rate, self._steps
             return (*counts, GaussianEvent(noise_multiplier=z, sampling_rate=q, count=steps, label=GRADIENTS))
 
-        return with_noise(smallest_noise(with_noise, self.epsilon, self._delta(users)))
+        return with_noise(smallest_noise(with_noise, self.epsilon, default_delta(users, self.delta)))
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         released = ("all parameters of the network, with them the item vectors", COUNTS)
-        events, delta = self._events(public.n_users), self._delta(public.n_users)
+        events, delta = self._events(public.n_users), default_delta(public.n_users, self.delta)
         training = Claim("everything of a user", "user", "add-remove", "OF", released, events, delta)
         about = user_profiles(public, self.age_edges)
         return (training, *(attribute_claims(about, self.attribute_epsilon) if about.category_names else ()))

@@ -123,12 +123,9 @@ class PFGNRSums(Recommender):
     def _rounds(self) -> int:
         return max(1, round(1 / self.sampling_rate))
 
-    def _delta(self, users: int) -> float:
-        return default_delta(users) if self.delta is None else self.delta
-
     def mechanisms(self, users: int, items: int) -> tuple[Skellam, Skellam]:
         """The noise of the counts and that of one round, with the least that keeps the budget."""
-        delta = self._delta(users)
+        delta = default_delta(users, self.delta)
         bounds = whole_bounds(1.0, 1 / COUNT_STEP, items)
         z = gaussian_multiplier(self.epsilon, delta) / math.sqrt(self.count_share)
         counts = Skellam((z * bounds[0]) ** 2, *bounds)
@@ -142,7 +139,7 @@ class PFGNRSums(Recommender):
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         counts, one = self.mechanisms(public.n_users, public.n_items)
-        delta, secret = self._delta(public.n_users), "everything of a user"
+        delta, secret = default_delta(public.n_users, self.delta), "everything of a user"
         first, rounds = counts.event.named(COUNTS), self._all_rounds(one.event)
         seen = (COUNTS, "item vectors")
         told = replace(rounds, sampling_rate=1.0)

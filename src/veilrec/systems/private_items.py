@@ -83,7 +83,7 @@ class PrivateItems(Recommender, ABC):
 
     def mechanisms(self, n_users: int) -> tuple[Gaussian | None, Gaussian]:
         """The noise on the counts, if they are released, and that on each of the model's own releases."""
-        delta = default_delta(n_users) if self.delta is None else self.delta
+        delta = default_delta(n_users, self.delta)
         single = gaussian_multiplier(self.epsilon, delta)
         counts = Gaussian(single / math.sqrt(self.count_share)) if self.count_share else None
         return counts, Gaussian(single * math.sqrt(self._releases / (1 - self.count_share)))
@@ -94,7 +94,7 @@ class PrivateItems(Recommender, ABC):
         if counts is not None:
             events.insert(0, counts.event.named(COUNTS))
         assert all(isinstance(event, GaussianEvent) for event in events)
-        delta = default_delta(public.n_users) if self.delta is None else self.delta
+        delta = default_delta(public.n_users, self.delta)
         released = (COUNTS, self.released) if counts is not None else (self.released,)
         secret = "all interactions of a user"
         return (Claim(secret, "user", "add-remove", "OF", released, tuple(events), delta),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,8 +89,8 @@ def attack(
 ) -> None:
     """Infer attributes, interactions or training membership from a model, beside what needs no model."""
     from veilrec.attacks import ATTACKS, attribute_attack
-    from veilrec.core import check, check_choice, environment, write_json
-    from veilrec.experiments import command_line
+    from veilrec.core import check, check_choice, write_json
+    from veilrec.experiments import attack_record, command_line
 
     check_choice("--kind", kind, ATTACKS)
     of_attributes = {"--target": target, "--input": inputs, "--bins": bins or None, "--repeats": repeats}
@@ -125,18 +124,14 @@ def attack(
         found = ATTACKS[kind](
             model, histories, attackers=chosen, k=lengths[0], seed=seed, progress=loud, **more
         )
-    record = {
-        "format": 1,
-        "kind": "attack",
-        "name": run.name,
-        **found.to_dict(),
+    record = attack_record(
+        found.to_dict(),
+        run.name,
         **about,
-        "protection": model.guarantee.to_dict()["protection"],
-        "seconds": round(time.perf_counter() - began, 3),
-        "command": command_line(),
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": environment(),
-    }
+        protection=model.guarantee.to_dict()["protection"],
+        seconds=time.perf_counter() - began,
+        command=command_line(),
+    )
     name = "attack.json" if kind == "attribute" else f"attack-{kind}.json"
     place = out or (run / name if (run / "run.json").exists() else None)
     if place is not None:
