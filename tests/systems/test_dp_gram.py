@@ -231,3 +231,13 @@ def test_too_many_items_are_refused_before_data_are_touched(world) -> None:
     with pytest.raises(DataError, match=r"at most 79 items for dp-gram, got 80: .* use dp-spectral"):
         fit(world, max_items=79)
     fit(world, max_items=40, popular_items=40)
+
+
+def test_items_that_were_not_kept_follow_by_their_counts() -> None:
+    data = vr.synthetic(users=80, items=40, interactions=1500, seed=1)
+    model = DPGram(epsilon=50.0, popular_items=10).fit(data, progress=False, secure=False)
+    kept, counts = model.shared["kept"], model.shared["counts"]
+    scores = model.score_codes(np.arange(5))
+    rest = np.setdiff1d(np.arange(40), kept)
+    assert scores[:, rest].max() < scores[:, kept].min()
+    assert (np.diff(scores[:, rest[np.argsort(counts[rest])]], axis=1) > 0).all()

@@ -132,12 +132,15 @@ class PrivateItems(Recommender, ABC):
         return self._score_histories(self.history[users])
 
     def _score_histories(self, histories: sp.csr_matrix) -> Array:
-        """Items that were not kept come last; who has none of the kept ones gets the noisy counts."""
-        kept = self.shared["kept"]
+        """Items that were not kept come last, by the noisy counts; so do all for who has none of the kept."""
+        kept, counts = self.shared["kept"], self.shared["counts"]
         inside = histories[:, kept]
         scores = np.asarray(self._score_kept(inside), np.float32)
-        scores = np.where(np.diff(inside.indptr)[:, None] > 0, scores, self.shared["counts"][kept])
-        out = np.repeat(scores.min(axis=1, keepdims=True) - 1, histories.shape[1], axis=1)
+        scores = np.where(np.diff(inside.indptr)[:, None] > 0, scores, counts[kept])
+        low, high = float(counts.min()), float(counts.max())
+        place = (counts - low) / (high - low) if high > low else np.zeros_like(counts)
+        lowest = scores.min(axis=1, keepdims=True)
+        out = np.asarray(lowest - (2 - place) * np.maximum(1, np.abs(lowest)), np.float32)
         out[:, kept] = scores
         return out
 
