@@ -30,12 +30,14 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from veilrec.core import check_choice, check_positive
+from veilrec.core import check, check_choice, check_positive
+from veilrec.crypto import SUMS
 from veilrec.data import Dataset
 from veilrec.models import Adjacency, DebiasedAdjacency, LightGCNBackbone
 from veilrec.privacy import Claim, UnboundedEvent
 from veilrec.privacy.mechanisms import EdgeResponse, TopDegreeEncoder
 from veilrec.systems.dpmf import ridge
+from veilrec.systems.pf_gnr_rounds import fit_rounds, summing
 from veilrec.systems.reported_graph import (
     OWN_LIST,
     STOPPING,
@@ -43,8 +45,8 @@ from veilrec.systems.reported_graph import (
     report_events,
     report_graph,
 )
-from veilrec.systems.vectors import GraphRecommender
-from veilrec.training import Array, Job, Labels, pick_device
+from veilrec.systems.vectors import GraphRecommender, Scored
+from veilrec.training import Array, Job, Labels, pick_device, torch_stream
 
 LABELS = "true edges as labels of the loss"
 OWN = "a user's interactions for the user's own vector and list"
@@ -78,6 +80,10 @@ class PFGNRPaper(ReportedGraph):
     names: "GNR" takes graph and labels as they are, "LDP" (GNR+LDP) learns from the report alone, "HE"
     (GNR+HE) encrypts only, which changes no number. ``loss`` is "bpr" in the paper: see ``PRINTED``.
 
+    ``sums`` is how the devices' gradients are added: "" differentiates the loss in one place; "plain",
+    "paillier" and "masked" play the rounds of ``pf_gnr_rounds.py``, with the same bits for all three. Neither
+    changes a claim: encryption hides single messages, and what the server decrypts has no noise.
+
     >>> from veilrec.data import synthetic
     >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
     >>> model = PFGNRPaper(epochs=2, embedding_size=8).fit(data, progress=False)
@@ -95,10 +101,15 @@ class PFGNRPaper(ReportedGraph):
 
     split: float = 0.9
     ablation: Literal["", "GNR", "LDP", "HE"] = ""
+    sums: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("ablation", self.ablation, ["", "GNR", "LDP", "HE"])
+        check_choice("sums", self.sums, ["", *SUMS])
+        nothing = bool(self.sums) and self.ablation in ("GNR", "LDP")
+        remedy = "It has no devices that hold labels, so there is nothing to encrypt."
+        check(not nothing, "sums", f"'' with ablation {self.ablation!r}", self.sums, remedy)
 
     def _encoder(self) -> TopDegreeEncoder:
         return TopDegreeEncoder(self.epsilon, self.split)
@@ -123,6 +134,21 @@ class PFGNRPaper(ReportedGraph):
         known = job.guard.take("interactions", LABELS)
         graph = known.matrix() if self.ablation else self._report(job)
         self._train(job, self._graph(graph, job), Labels(known.matrix()), known)
+
+    def _train(
+        self, job: Job, graph: Adjacency, labels: Labels, seen: Dataset, scored: Scored | None = None
+    ) -> None:
+        if not self.sums:
+            super()._train(job, graph, labels, seen, scored)
+            return
+        backbone = self._backbone(graph, torch_stream(job.seed, self.word, "init"))
+
+        def final() -> tuple[Array, Array]:
+            with torch.no_grad():
+                return self._scored(*backbone())
+
+        fit_rounds(job, self, backbone, final, labels.matrix, seen, summing(self.sums))
+        self.private["user_vectors"], self.shared["item_vectors"] = final()
 
 
 @dataclass(eq=False)
