@@ -14,14 +14,14 @@ from veilrec.data.ids import Ids
 from veilrec.data.profiles import rating_statistics
 
 
-def extremes_of(data: Dataset) -> dict[str, tuple[float, float]]:
+def extremes_of(data: Dataset) -> dict[str, list[float]]:
     """The smallest and largest value of each rating statistic, for scaling "observed".
 
     >>> data = Dataset.from_arrays(["ann", "bob", "ann"], ["tea", "tea", "mate"])
     >>> extremes_of(data)
-    {'items': (1.0, 2.0)}
+    {'items': [1.0, 2.0]}
     """
-    return {name: (float(c.min()), float(c.max())) for name, c in rating_statistics(data).items()}
+    return {name: [float(c.min()), float(c.max())] for name, c in rating_statistics(data).items()}
 
 
 def like(people: Dataset, items: Ids, scheme: Mapping[str, Any] | None = None) -> Dataset:
