@@ -57,3 +57,13 @@ def test_a_private_step_costs_at_most_three_plain_ones(tmp_path: Path) -> None:
 
 def test_ten_million_synthetic_interactions(tmp_path: Path) -> None:
     run("synthetic_speed.py", out=tmp_path / "synthetic.json")
+
+
+@needs_data
+def test_eight_attackers_on_three_attributes_take_four_minutes(tmp_path: Path) -> None:
+    run("attribute_attack.py", out=tmp_path / "attack.json")
+
+
+def test_packed_paillier_beats_value_by_value(tmp_path: Path) -> None:
+    """The ratios to python-paillier in full; the large round with fewer clients and values."""
+    run("secure_sum.py", "--clients", "20", "--values", "20000", out=tmp_path / "secure-sum.json")
