@@ -92,7 +92,7 @@ ROWS: dict[str, Row] = {
     "GraphSAGE": Row("graphsage", _WEIGHTS),
     "LightGCN": Row("lightgcn"),
     **_budgets(),
-    "PF-GNR-C/B, users, 8": Row("pf-gnr-sums", {"epsilon": 8.0}, in_paper=False),
+    "PF-GNR-C/B(8)": Row("pf-gnr-sums", {"epsilon": 8.0}, in_paper=False),
     "GNR": Row("pf-gnr-paper", {"ablation": "GNR"}),
     "GNR+HE": Row("pf-gnr-paper", {"ablation": "HE"}),
     "GNR+LDP(5)": Row("pf-gnr-paper", {"ablation": "LDP"}),
@@ -160,7 +160,7 @@ PFGNR_TABLES: dict[str, PaperTable] = {
     "pfgnr-table2": PaperTable(
         "Accuracy, and what link stealing finds",
         STUDIES,
-        _rows("popularity", *PAPER_ACCURACY, "PF-GNR-C/A(5)", "PF-GNR-C/B, users, 8"),
+        _rows("popularity", *PAPER_ACCURACY, "PF-GNR-C/A(5)", "PF-GNR-C/B(8)"),
         (*_accuracy(PAPER_ACCURACY), *_links()),
         "PF-GNR(5)",
         note=_NOTE,
