@@ -90,7 +90,14 @@ def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
             panel.plot(theirs, [height - 0.12] * len(theirs), "x", color="#d98b3a", markersize=3.5)
         for place in places:
             if _is_null(record["columns"][place]):
-                panel.axvline(record["rows"][0]["figures"][place]["mean"], color="#9096a8", linewidth=0.8)
+                at, words = (
+                    record["rows"][0]["figures"][place]["mean"],
+                    record["columns"][place].split(", ")[-1],
+                )
+                panel.axvline(at, color="#9096a8", linewidth=0.8)
+                panel.text(
+                    at, len(record["rows"]) - 0.4, words, fontsize=6, rotation=90, va="top", ha="right"
+                )
         panel.set_title(name, fontsize=9)
         panel.tick_params(labelsize=7)
         panel.grid(axis="x", color="#e4e6ee")
