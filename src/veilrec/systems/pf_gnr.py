@@ -46,7 +46,7 @@ from veilrec.systems.reported_graph import (
     report_graph,
 )
 from veilrec.systems.vectors import GraphRecommender, Scored
-from veilrec.training import Array, Job, Labels, pick_device, torch_stream
+from veilrec.training import Array, Job, Labels, Recommender, pick_device, torch_stream
 
 LABELS = "true edges as labels of the loss"
 OWN = "a user's interactions for the user's own vector and list"
@@ -198,6 +198,17 @@ class PFGNR(GraphRecommender):
         'pf-gnr-paper'
         """
         return PFGNRPaper(**settings)  # type: ignore[arg-type]
+
+    @classmethod
+    def variants(cls) -> dict[str, type[Recommender]]:
+        """The certified twins by what they protect.
+
+        >>> sorted(PFGNR.variants())
+        ['edges', 'users']
+        """
+        from veilrec.systems.pf_gnr_sums import PFGNRSums
+
+        return {"edges": PFGNR, "users": PFGNRSums}
 
     def encoder(self, users: int, items: int) -> EdgeResponse:
         """Randomised response, thinned by the public rule.
