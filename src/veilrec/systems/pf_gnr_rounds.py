@@ -100,18 +100,16 @@ class Shares:
     @classmethod
     def of(cls, found: ClientGradients, codec: FixedPoint, first: int = 0) -> Shares:
         """Cut to the bound and round; ``clients`` of the codec is the number of devices in the round."""
-        c, z, rows, weight, loss = (
-            part.numpy().astype(np.float64)
-            for part in (found.scores, found.sent_users, found.users, found.weights, found.losses)
-        )
-        scalars = np.stack([weight, loss], axis=1)
-        tables = np.abs(c).max(axis=1) * np.abs(z).max(axis=1)
+        c, z, rows = found.scores.numpy(), found.sent_users.double().numpy(), found.users.double().numpy()
+        scalars = np.stack([found.weights.numpy(), found.losses.numpy()], axis=1).astype(np.float64)
+        furthest = np.maximum(c.max(axis=1), -c.min(axis=1)).astype(np.float64)
+        tables = furthest * np.abs(z).max(axis=1)
         largest = np.maximum(tables, np.abs(np.hstack([rows, scalars])).max(axis=1))
         good = bool(np.isfinite(largest).all())
         check(good, "gradients", "finite", float(largest.max()), "Lower the learning rate.")
         limit = codec.bound * (1 - 1e-9)  # a hair for the rounding of floats
         scale = (np.minimum(1.0, limit / np.maximum(largest, 1e-300)) / codec.step)[:, None]
-        left = np.ascontiguousarray((c * scale).T)
+        left = np.multiply(c.T, scale.T, out=np.empty(c.T.shape))
         whole = [np.rint(part * scale).astype(np.int64) for part in (rows, scalars)]
         return cls(left, z, whole[0], whole[1], first, codec.clients)
 
