@@ -90,7 +90,7 @@ class AttentionRecommender(Recommender):
         >>> import veilrec as vr
         >>> model = GCN(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
         >>> model.report(vr.synthetic(5, 40, 60, seed=3)).shape
-        (5, 44)
+        (5, 48)
         """
         known = self.facts["profile"]
         people = like(people, self.items, known)

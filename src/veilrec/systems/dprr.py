@@ -29,7 +29,7 @@ class DPRR(ReportedGraph):
 
     word: ClassVar[str] = "dprr"
     summary: ClassVar[str] = "graph network on edges told by randomised response that keeps degrees"
-    protects: ClassVar[str] = "single interactions, from everybody but who sees a user's own list"
+    protects: ClassVar[str] = "single interactions, but for a user's own list"
 
     split: float = 0.9
 

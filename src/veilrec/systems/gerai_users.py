@@ -136,7 +136,7 @@ class GERAIUsers(Recommender):
 
     word: ClassVar[str] = "gerai-users"
     summary: ClassVar[str] = "one-sided attention GCN, private training at user level"
-    protects: ClassVar[str] = "users, from outsiders and each other; attributes, from everybody"
+    protects: ClassVar[str] = "users, from others; attributes, from everybody"
     reports: ClassVar[tuple[str, ...]] = ("reports",)
     uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
     not_covered: ClassVar[tuple[str, ...]] = (
@@ -308,7 +308,7 @@ class GERAIUsers(Recommender):
         >>> import veilrec as vr
         >>> model = GERAIUsers(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
         >>> model.report(vr.synthetic(5, 40, 60, seed=3)).shape
-        (5, 27)
+        (5, 31)
         """
         about = user_profiles(like(people, self.items, self.facts["profile"]), self.age_edges)
         noise = Noise.choose(secure, seed, self.word, "report")

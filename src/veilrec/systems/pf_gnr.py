@@ -170,7 +170,7 @@ class PFGNR(GraphRecommender):
 
     word: ClassVar[str] = "pf-gnr"
     summary: ClassVar[str] = "LightGCN on edges told by randomised response; own vectors stay on the device"
-    protects: ClassVar[str] = "single interactions, from everybody but who sees a user's own list"
+    protects: ClassVar[str] = "single interactions, but for a user's own list"
     reports: ClassVar[tuple[str, ...]] = ("graph_indptr", "graph_indices")
     server_sees: ClassVar[tuple[str, ...] | None] = (*reports, "reported_user_vectors")
     uncovered: ClassVar[tuple[str, ...]] = (OWN, STOPPING)

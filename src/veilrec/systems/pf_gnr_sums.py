@@ -82,7 +82,7 @@ class PFGNRSums(Recommender):
 
     word: ClassVar[str] = "pf-gnr-sums"
     summary: ClassVar[str] = "item vectors from noisy secure sums of gradients; users stay on their devices"
-    protects: ClassVar[str] = "everything of a user, from the server, outsiders and other clients"
+    protects: ClassVar[str] = "everything of a user, from the server and others"
     uncovered: ClassVar[tuple[str, ...]] = (OWN, STOPPING)
     not_covered: ClassVar[tuple[str, ...]] = (
         "a user's own list against whoever sees it, since it is made from the user's own history",

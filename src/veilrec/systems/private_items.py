@@ -40,7 +40,7 @@ COUNTS = "item counts"
 class PrivateItems(Recommender, ABC):
     """Settings, claim and scoring of the user-level private item models; see the head of this file."""
 
-    protects: ClassVar[str] = "everything of a user, in the model and other people's lists"
+    protects: ClassVar[str] = "everything of a user, but for the own list"
     not_covered: ClassVar[tuple[str, ...]] = (
         "a user's own list against whoever sees it, since it is made from the user's own history",
         "the ids of users and items",
