@@ -2,10 +2,11 @@
 
     VEILREC_DATA=folder python benchmarks/gerai_batch.py --seeds 2
 
-Both are fitted on ML-100K to their validation optimum and judged on test. The script fails if our NDCG@10 is
-below theirs by more than the interval of the difference over users for all seeds, or if a fit with our
-batches takes more than five minutes. Fits are kept beside the record and not repeated when the script is
-started again.
+All are fitted on ML-100K to their validation optimum and judged on test: 2,048 and 64 at the paper's rate of
+0.005, and 64 at a tenth of it. The script fails if our NDCG@10 differs from the better of the two others by
+more than the interval of the difference over users for all seeds, or if a fit with our batches takes more
+than five minutes. A fit with 64 takes about half an hour of processor time; fits are kept beside the record,
+go on where they were stopped, and are not repeated.
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ from veilrec.metrics import mean_interval
 from veilrec.training import evaluate
 
 LIMIT = 300.0
-BATCHES = {"64": {"batch_size": 64, "validate_every": 1, "patience": 4}, "2048": {"batch_size": 2048}}
+BATCHES = {
+    "2048": {"batch_size": 2048},
+    "64": {"batch_size": 64, "validate_every": 1},
+    "64, a tenth of the rate": {"batch_size": 64, "learning_rate": 0.0005},
+}
 
 
 def fitted(work: Path, batch: str, seed: int) -> dict:
     """NDCG@10 of each test user, epochs and seconds; from the kept file if there is one."""
-    file = work / f"{batch}-{seed}.json"
+    name = f"{batch.replace(', ', '-').replace(' ', '-')}-{seed}"
+    file = work / f"{name}.json"
     if not file.exists():
         data = vr.load("ml-100k")
         parts = vr.split.carve_validation(vr.split.holdout(data, test=0.2, seed=seed), 0.1, seed=seed)
         model = vr.GERAI.paper(**BATCHES[batch])
-        model.fit(parts.train, parts.valid, seed=seed, secure=False, checkpoint=work / f"{batch}-{seed}")
+        model.fit(parts.train, parts.valid, seed=seed, secure=False, checkpoint=work / name)
         judged = evaluate(model, parts, 10, progress=False)
         found = {
             "ndcg@10": judged.per_user["ndcg@10"].tolist(),
@@ -52,23 +58,21 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("docs/results/gerai-batch.json"))
     chosen = parser.parse_args()
     chosen.work.mkdir(parents=True, exist_ok=True)
-    rows, good = [], True
+    rows = []
     for seed in range(chosen.seeds):
-        ours, theirs = (fitted(chosen.work, batch, seed) for batch in ("2048", "64"))
-        gap = mean_interval(np.array(ours["ndcg@10"]) - np.array(theirs["ndcg@10"]))
-        half = (gap.high - gap.low) / 2
+        found = {batch: fitted(chosen.work, batch, seed) for batch in BATCHES}
+        mean = {batch: float(np.mean(one["ndcg@10"])) for batch, one in found.items()}
+        best = max((batch for batch in BATCHES if batch != "2048"), key=mean.__getitem__)
+        gap = mean_interval(np.array(found["2048"]["ndcg@10"]) - np.array(found[best]["ndcg@10"]))
         row = {
             "seed": seed,
-            "ndcg@10 at 2048": float(np.mean(ours["ndcg@10"])),
-            "ndcg@10 at 64": float(np.mean(theirs["ndcg@10"])),
-            "difference": gap.mean,
-            "half of its 95 % interval over users": half,
-            "epochs": [ours["epochs"], theirs["epochs"]],
-            "seconds": [ours["seconds"], theirs["seconds"]],
+            "ndcg@10": mean,
+            "2048 less the better of 64": [gap.mean, gap.low, gap.high],
+            "epochs": {batch: one["epochs"] for batch, one in found.items()},
+            "seconds": {batch: one["seconds"] for batch, one in found.items()},
         }
         print(row)
         rows.append(row)
-    gaps = np.array([row["difference"] for row in rows])
     record = {
         "command": f"python benchmarks/gerai_batch.py --seeds {chosen.seeds}",
         "data": "ml-100k",
@@ -76,10 +80,10 @@ if __name__ == "__main__":
         "seeds": chosen.seeds,
         "limit": f"at most {LIMIT:g} seconds at 2048",
         "rows": rows,
-        "mean_difference": float(gaps.mean()),
         "environment": environment(),
     }
     write_json(chosen.out, record)
-    slow = max(row["seconds"][0] for row in rows)
-    worse = [row["difference"] < -row["half of its 95 % interval over users"] for row in rows]
-    raise SystemExit(1 if slow > LIMIT or all(worse) else 0)
+    slow = max(row["seconds"]["2048"] for row in rows)
+    gaps = [row["2048 less the better of 64"] for row in rows]
+    apart = all(not low <= 0 <= high for _, low, high in gaps)
+    raise SystemExit(1 if slow > LIMIT or apart else 0)
