@@ -253,8 +253,8 @@ class TestCanary:
 
 def test_it_learns() -> None:
     """Better than popularity, with and without privacy for attributes."""
-    settings = {"embedding_size": 16, "epochs": 25, "batch_size": 512}
-    data = vr.synthetic(users=600, items=400, interactions=20_000, seed=2)
+    settings = {"embedding_size": 16, "epochs": 25, "batch_size": 256}
+    data = vr.synthetic(users=300, items=200, interactions=9_000, seed=2)
     parts = vr.split.holdout(data, test=0.2, seed=1)
     null = vr.evaluate(vr.Popularity().fit(parts.train), parts, k=10).mean()["ndcg@10"]
     for model in (GCN(**settings), GERAI(**settings)):
