@@ -24,7 +24,7 @@ BUDGET = {
     "models": 60,
     "training": 60,
     "federated": 20,
-    "systems": 240,
+    "systems": 320,
     "attacks": 120,
     "experiments": 120,
     "studio": 20,
