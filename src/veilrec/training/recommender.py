@@ -319,8 +319,9 @@ class Recommender(ABC):
         """What the model may know of new people beside their histories, a row each, for :meth:`recommend`.
 
         A private system draws its noise here, on the device of these people: a report is a release that
-        costs them what the statement says, and a second draw costs it again. Draw once and keep it. Noise
-        comes from the operating system unless ``secure=False``.
+        costs them what the statement says, and a second draw costs it again. Draw once and keep it: no
+        ledger books it, for these people are not of the population that the model was fitted on. Noise comes
+        from the operating system unless ``secure=False``.
         """
         raise TypeError(f"{self.word} knows new users by their history alone and takes no report of them.")
 
