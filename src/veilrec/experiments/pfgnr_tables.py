@@ -145,8 +145,9 @@ def _hours() -> tuple[Column, ...]:
     for place, data in enumerate(DATA):
         base = PAPER_HOURS["LightGCN"][place]
         ratios = {label: hours[place] / base for label, hours in PAPER_HOURS.items()}
-        columns.append(Column(f"{data} seconds", ("seconds",), {}, data))
-        columns.append(Column(f"{data} time of LightGCN", ("seconds",), ratios, data, relative="LightGCN"))
+        path = ("processor_seconds",)
+        columns.append(Column(f"{data} processor seconds", path, {}, data))
+        columns.append(Column(f"{data} time of LightGCN", path, ratios, data, relative="LightGCN"))
     return tuple(columns)
 
 

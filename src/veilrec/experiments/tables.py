@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -234,12 +235,14 @@ def _cell(folder: Path, row: Row, seed: int, split: Split, study: Study) -> Figu
     if file.exists():
         kept: Figures = json.loads(file.read_text(encoding="utf-8"))
         return kept
+    started = time.process_time()
     model.fit(split.train, split.valid, seed=seed, progress=False, secure=False)
     cell = {
         "model": row.model,
         "settings": dict(row.settings),
         "seed": seed,
         "seconds": model.facts["seconds"],
+        "processor_seconds": round(time.process_time() - started, 3),
         "epochs": model.facts.get("epochs"),
         "protection": model.guarantee.to_dict()["protection"],
         **study.measure(model, split, seed),
