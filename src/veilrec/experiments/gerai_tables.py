@@ -2,7 +2,7 @@
 
 A model is fitted on 80 % of each user's items (a tenth of them carved off for early stopping), judged by both
 protocols at K = 5 ... 30, and attacked; age is known in the paper's three groups. The settings of the rivals
-were chosen on validation data by ``benchmarks/gerai_rivals.py``; those of GCN and GERAI are the paper's. In
+were chosen on validation data by ``benchmarks/rivals.py``; those of GCN and GERAI are the paper's. In
 brackets stands an epsilon: C/A(1) keeps 1 per attribute, the others 8 for everything of a user.
 """
 

@@ -152,9 +152,10 @@ SPACES: Mapping[str, Mapping[str, Range | Choice]] = {
     "lapgraph": _GRAPH,
     "dprr": {**_GRAPH, "split": Range(0.5, 0.95)},
     "gap": {
-        "embedding_size": Choice((32, 64, 128)),
-        "hops": Range(1, 3),
-        "learning_rate": Range(1e-3, 5e-2, log=True),
+        "embedding_size": Choice((16, 32, 64, 128)),
+        "hops": Range(2, 5),
+        "learning_rate": Range(3e-3, 5e-2, log=True),
+        "weight_decay": Range(1e-6, 1e-2, log=True),
     },
 }
 """What is searched for each model; popularity has nothing to tune."""
