@@ -45,8 +45,6 @@ STUDIES: dict[str, tuple[str, SplitSpec, str, dict[str, Search]]] = {
         {
             "gap": (16, dict(SPACES["gap"]), {"epsilon": 5.0}),
             "bpr": (8, dict(SPACES["bpr"]), {}),
-            "pf-gnr-sums": (8, dict(SPACES["pf-gnr-sums"]), _EIGHT),
-            "neumf": (4, dict(SPACES["neumf"]), {}),
         },
     ),
 }
