@@ -99,7 +99,7 @@ ROWS: dict[str, Row] = {
     "LightGCN": Row("lightgcn"),
     **_budgets(),
     "PF-GNR-C/B(8)": Row("pf-gnr-sums", {"epsilon": 8.0, **_SUMS}, in_paper=False),
-    "GNR": Row("lightgcn"),  # which it is, bit for bit
+    "GNR": Row("pf-gnr-paper", {"ablation": "GNR"}),
     "GNR+HE": Row("pf-gnr-paper", {"ablation": "HE"}),
     "GNR+LDP(5)": Row("pf-gnr-paper", {"ablation": "LDP"}),
     **{
