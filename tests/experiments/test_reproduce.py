@@ -149,6 +149,8 @@ def test_several_data_sets_ratios_and_what_a_row_lacks(tmp_path) -> None:
     assert found == {"popularity": [60.0, 70.0, 1.0, None], "EASE": [60.0, 70.0, 2.0, 0.5]}
     assert "| popularity | 60.000 ± 0.000 | 70.000 | 1.000 | - |" in table_page(record)
     write_table(record, tmp_path)
+    for sweep in ({"n": {"1": "popularity", "2": "EASE"}}, {"n": {"1": "EASE"}}):
+        write_table({**record, "sweep": sweep}, tmp_path)  # without the point, without the line
     only = reproduce_table("t", table, tmp_path, data=["large"], progress=False)
     assert only["columns"] == ["large users", "large ratio", "large S"]
     with pytest.raises(ValueError, match="data must be one of small, large"):

@@ -129,14 +129,16 @@ def plot_sweep(record: Mapping[str, Any], path: str | Path) -> Path:
         for line, head in enumerate(record["columns"]):
             panel = panels[line][column]
             known = [(at, by_label[label][line]["mean"]) for at, label in points.items() if label in by_label]
+            known = [(at, value) for at, value in known if value is not None]
             panel.plot([at for at, _ in known], [value for _, value in known], "o-", color="#4454d6", ms=4)
             for row, colour in zip((r for r in record["rows"] if r["label"] not in swept), _COLOURS):
-                panel.axhline(row["figures"][line]["mean"], color=colour, linewidth=0.9, label=row["label"])
+                if (level := row["figures"][line]["mean"]) is not None:
+                    panel.axhline(level, color=colour, linewidth=0.9, label=row["label"])
             panel.grid(axis="y", color="#e4e6ee")
             panel.tick_params(labelsize=7)
             panel.spines[["top", "right"]].set_visible(False)
             if column == 0:
-                panel.set_ylabel(head, fontsize=7)
+                panel.set_ylabel(head.replace(", ", "\n"), fontsize=7)
             if line == 0:
                 panel.set_title(name, fontsize=9)
     if panels[0][0].get_legend_handles_labels()[0]:
@@ -148,7 +150,7 @@ def plot_sweep(record: Mapping[str, Any], path: str | Path) -> Path:
 
 
 def _is_null(head: str) -> bool:
-    return head.endswith(("history", "majority class", "random guess"))
+    return head.endswith(("history", "majority class", "random guess", "no model"))
 
 
 def _place(figure: Mapping[str, Any]) -> str:

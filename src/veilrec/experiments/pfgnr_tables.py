@@ -216,7 +216,7 @@ PFGNR_TABLES: dict[str, PaperTable] = {
         "Accuracy by budget",
         STUDIES,
         _rows("LightGCN", "popularity", *(f"{name}({e})" for name in _METHODS for e in BUDGETS)),
-        _RECALL,
+        (*_RECALL, *_links()),
         sweep={name: {float(e): f"{name}({e})" for e in BUDGETS} for name in _METHODS},
         note=_NOTE,
     ),
