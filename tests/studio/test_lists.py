@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 import veilrec as vr
-from veilrec.core import CannotFoldIn, DataError
+from veilrec.core import BudgetExhausted, CannotFoldIn, DataError
 from veilrec.data import Dataset
+from veilrec.privacy import Ledger
 from veilrec.studio.lists import NEW_USER, lists
 from veilrec.systems import Popularity
 from veilrec.training import Recommender
@@ -72,3 +73,22 @@ def test_reports_of_new_users_are_drawn_once(tmp_path):
     file.write_bytes(b"no")
     with pytest.raises(DataError, match="cannot be read"):
         lists(model, new=people, reports=file)
+
+
+def test_reports_of_new_users_are_booked_once_or_refused(tmp_path):
+    model = vr.GERAI(epsilon=1.0, epochs=1, embedding_size=4)
+    model.fit(vr.synthetic(60, 40, 900), progress=False)
+    people, file = vr.synthetic(5, 40, 60, seed=3), tmp_path / "reports.safetensors"
+    ledger, whole = Ledger(tmp_path / "budget.sqlite"), model.guarantee.claims[0].epsilon
+    for _ in range(2):
+        lists(model, new=people, reports=file, ledger=ledger)
+    [account] = ledger.accounts(people.name)
+    assert (account.epsilon, account.runs, account.unfinished) == (whole, 1, 0)
+    ledger.set_limit(people.name, epsilon=1.5 * whole, delta=0.0, unit="attribute")
+    with pytest.raises(BudgetExhausted, match="Nothing was spent"):
+        lists(model, new=people, reports=tmp_path / "second", ledger=ledger)
+    assert not (tmp_path / "second").exists()
+    assert [one.epsilon for one in ledger.accounts(people.name)] == [whole]
+    plain = vr.systems.GCN(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
+    plain.report(people, ledger=ledger, population="elsewhere")
+    assert "elsewhere" not in ledger.populations()  # no noise, no claim, nothing to book

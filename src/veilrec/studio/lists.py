@@ -12,6 +12,7 @@ import polars as pl
 from veilrec.core import DataError, atomic_path
 from veilrec.data import Dataset
 from veilrec.data.frames import to_polars
+from veilrec.privacy import Ledger
 from veilrec.training import Array, Recommender
 
 NEW_USER = "new user"
@@ -32,13 +33,15 @@ def lists(
     history: Sequence[str] | None = None,
     new: Dataset | None = None,
     reports: str | Path | None = None,
+    ledger: Ledger | None = None,
     candidates: str | Path | None = None,
     k: int = 10,
     exclude_seen: bool = True,
 ) -> Lists:
     """Recommend to ``users`` (None: all), to one new user with this ``history``, or to those of ``new`` data.
 
-    ``candidates`` is a file with one item per line; ``reports`` one that keeps the reports of new users.
+    ``candidates`` is a file with one item per line; ``reports`` one that keeps the reports of new users,
+    whose draw is booked in ``ledger``.
 
     >>> from veilrec.data import Dataset
     >>> from veilrec.systems import Popularity
@@ -53,7 +56,7 @@ def lists(
         frame = model.recommend(k=k, exclude_seen=exclude_seen, candidates=allowed, history=one)
         return Lists(to_polars(frame), {NEW_USER: list(history)})
     if new is not None:
-        kept = None if reports is None else kept_reports(model, new, Path(reports))
+        kept = None if reports is None else kept_reports(model, new, Path(reports), ledger)
         frame = model.recommend(k=k, exclude_seen=exclude_seen, candidates=allowed, history=new, reports=kept)
         return Lists(to_polars(frame), {})
     frame = to_polars(model.recommend(users, k, exclude_seen=exclude_seen, candidates=allowed))
@@ -66,8 +69,10 @@ def lists(
     return Lists(frame, glimpses)
 
 
-def kept_reports(model: Recommender, new: Dataset, file: Path) -> Array:
+def kept_reports(model: Recommender, new: Dataset, file: Path, ledger: Ledger | None = None) -> Array:
     """The reports of new users, read from ``file``, or drawn and written there: a second draw costs again.
+
+    With a ``ledger`` the draw is booked there.
 
     >>> import tempfile
     >>> import veilrec as vr
@@ -81,7 +86,7 @@ def kept_reports(model: Recommender, new: Dataset, file: Path) -> Array:
 
     about = {"model": model.word, "people": new.fingerprint}
     if not file.exists():
-        found = model.report(new)
+        found = model.report(new, ledger=ledger)
         with atomic_path(file) as temporary:
             save_file({"reports": found}, temporary, metadata=about)
         return found

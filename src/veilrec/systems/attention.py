@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from veilrec.core import check, check_count, check_non_negative, check_positive, stream
-from veilrec.data import Dataset, Numeric, Profiles, extremes_of, like, profiles, scheme_of
+from veilrec.data import Dataset, Numeric, Profiles, extremes_of, profiles, scheme_of
 from veilrec.models import AttentionGCN, Neighbourhoods
 from veilrec.privacy import Noise
 from veilrec.systems.vectors import unit_rows
@@ -84,22 +84,14 @@ class AttentionRecommender(Recommender):
         """What the declared attributes say."""
         return user_profiles(attributes, self.age_edges)
 
-    def report(self, people: Dataset, *, secure: bool = True, seed: int | None = None) -> Array:
-        """See :meth:`Recommender.report`: profiles of new people as this model may know them.
-
-        >>> import veilrec as vr
-        >>> model = GCN(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
-        >>> model.report(vr.synthetic(5, 40, 60, seed=3)).shape
-        (5, 48)
-        """
+    def _report_of(self, people: Dataset, noise: Noise) -> Array:
         known = self.facts["profile"]
-        people = like(people, self.items, known)
         found = profiles(people, scaling=self.scaling, attributes=(), extremes=known["extremes"])
         column = dict(zip(found.number_names, found.numbers.T))
         blank = np.zeros(people.n_users)  # a statistic that cannot be had, for want of ratings
         numbers = np.stack([column.get(name, blank) for name in known["numbers"]], axis=1)
         whole = Profiles(numbers, np.zeros((people.n_users, 0), np.int64), tuple(known["numbers"]), (), ())
-        return self._describe(people, whole, Noise.choose(secure, seed, self.word, "report"))
+        return self._describe(people, whole, noise)
 
     # -- training -------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from veilrec.core import check, check_count, check_positive
-from veilrec.data import Dataset, like, scheme_of
+from veilrec.data import Dataset, scheme_of
 from veilrec.privacy import (
     Claim,
     GaussianEvent,
@@ -302,16 +302,8 @@ class GERAIUsers(Recommender):
     def _score(self, users: Array) -> Array:
         return self._compare(self.history[users], self.private["reports"][users])
 
-    def report(self, people: Dataset, *, secure: bool = True, seed: int | None = None) -> Array:
-        """See :meth:`Recommender.report`: reports of the attributes of new people.
-
-        >>> import veilrec as vr
-        >>> model = GERAIUsers(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
-        >>> model.report(vr.synthetic(5, 40, 60, seed=3)).shape
-        (5, 31)
-        """
-        about = user_profiles(like(people, self.items, self.facts["profile"]), self.age_edges)
-        noise = Noise.choose(secure, seed, self.word, "report")
+    def _report_of(self, people: Dataset, noise: Noise) -> Array:
+        about = user_profiles(people, self.age_edges)
         constant = np.ones((people.n_users, 1), np.float32)
         if not about.category_names:
             return constant

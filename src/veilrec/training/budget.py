@@ -50,3 +50,23 @@ def reserve(
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_json(kept, [one.id for one in held])
     return held
+
+
+def book_reports(ledger: Ledger, people: Dataset, population: str, model: str, noise: Noise) -> None:
+    """Book what ``noise`` has drawn for reports of new people, if anything, before they are handed over.
+
+    >>> import tempfile
+    >>> from veilrec.privacy import PureEvent
+    >>> import veilrec as vr
+    >>> ledger, noise = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite"), Noise.research(1)
+    >>> noise.record(PureEvent(epsilon=1.0, neighbours="replace", label="gender"))
+    >>> book_reports(ledger, vr.synthetic(5, 40, 60), "newcomers", "gerai", noise)
+    >>> [account.epsilon for account in ledger.accounts("newcomers")]
+    [1.0]
+    """
+    if not noise.events:
+        return
+    seen, drawn = ("the reports, and everything computed from them",), tuple(noise.events)
+    claim = Claim("what new people report", "attribute", "replace", "OXSF", seen, drawn)
+    for reservation in reserve(ledger, people, population, f"{model}, new people", [claim], noise, None):
+        reservation.release()

@@ -24,7 +24,8 @@ from veilrec.core import CannotFoldIn, DataError, NotFitted, check, check_choice
 from veilrec.data import Dataset, Ids, like, to_kind
 from veilrec.metrics import rank_all
 from veilrec.privacy import Claim, Guarantee, Ledger, Noise
-from veilrec.training.budget import reserve
+from veilrec.training.budget import book_reports, reserve
+from veilrec.training.codes import codes_of, rows_of
 from veilrec.training.guard import DataGuard, strip
 from veilrec.training.job import Array, Job
 
@@ -103,6 +104,10 @@ class Recommender(ABC):
             f"{self.word} learns one vector per user and cannot serve a user who was not in its data. "
             "Fit again with the new users, or use a model that can (ease, item-knn, ials, gf-cf, lightgcn)."
         )
+
+    def _report_of(self, people: Dataset, noise: Noise) -> Array:
+        """A row for each of ``people``, of systems that remember a "profile" scheme among their facts."""
+        raise NotImplementedError
 
     def _score_newcomers(self, histories: sp.csr_matrix, reports: Array) -> Array:
         """The same of users of whom there are reports beside, a row each (:meth:`report`)."""
@@ -315,15 +320,38 @@ class Recommender(ABC):
         )
         return to_kind(frame, self._frame_kind)
 
-    def report(self, people: Dataset, *, secure: bool = True, seed: int | None = None) -> Array:
+    def report(
+        self,
+        people: Dataset,
+        *,
+        secure: bool = True,
+        seed: int | None = None,
+        ledger: Ledger | None = None,
+        population: str | None = None,
+    ) -> Array:
         """What the model may know of new people beside their histories, a row each, for :meth:`recommend`.
 
         A private system draws its noise here, on the device of these people: a report is a release that
-        costs them what the statement says, and a second draw costs it again. Draw once and keep it: no
-        ledger books it, for these people are not of the population that the model was fitted on. Noise comes
-        from the operating system unless ``secure=False``.
+        costs them what the statement says, and a second draw costs it again. Draw once and keep it. With a
+        ``ledger`` what was drawn is booked for ``population`` (by default the name of the data) before it is
+        returned; if the budget does not allow it, it is thrown away. Noise comes from the operating system
+        unless ``secure=False``.
+
+        >>> import veilrec as vr
+        >>> model = vr.systems.GCN(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
+        >>> model.report(vr.synthetic(5, 40, 60, seed=3)).shape
+        (5, 48)
         """
-        raise TypeError(f"{self.word} knows new users by their history alone and takes no report of them.")
+        items, known = self.items, self.facts.get("profile")
+        if known is None:
+            raise TypeError(
+                f"{self.word} knows new users by their history alone and takes no report of them."
+            )
+        noise = Noise.choose(secure, seed, self.word, "report")
+        found = self._report_of(like(people, items, known), noise)
+        if ledger is not None:
+            book_reports(ledger, people, population or people.name, self.word, noise)
+        return found
 
     def view(self, adversary: str = "X") -> dict[str, Any]:
         """What an adversary sees of the fitted model: the hand-over to an attack.
@@ -388,21 +416,17 @@ class Recommender(ABC):
 
     def user_codes(self, users: Iterable[Any] | None) -> Array:
         """Codes of users; an unknown one is an error that names it."""
-        return _codes("user", self.users, users, self.word, "Give history= to serve a new user.")
+        return codes_of("user", self.users, users, self.word, "Give history= to serve a new user.")
 
     def item_codes(self, items: Iterable[Any] | None) -> Array:
         """Codes of items; an unknown one is an error that names it."""
-        return _codes("item", self.items, items, self.word, "Only items of the training data can be scored.")
+        return codes_of(
+            "item", self.items, items, self.word, "Only items of the training data can be scored."
+        )
 
     def history_matrix(self, history: Mapping[Any, Iterable[Any]]) -> sp.csr_matrix:
         """New users' interactions as a matrix, one row per user in the order given."""
-        rows = [np.unique(self.item_codes(list(seen))) for seen in history.values()]
-        counts = np.array([len(row) for row in rows], dtype=np.int64)
-        columns = np.concatenate([*rows, np.empty(0, np.int64)]).astype(np.int32)
-        pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        return sp.csr_matrix(
-            (np.ones(len(columns), np.float32), columns, pointers), shape=(len(rows), len(self.items))
-        )
+        return rows_of([self.item_codes(list(seen)) for seen in history.values()], len(self.items))
 
     # -- files --------------------------------------------------------------------------------------
 
@@ -414,17 +438,3 @@ class Recommender(ABC):
         from veilrec.training.files import save_model
 
         return save_model(self, path, part=part)
-
-
-def _codes(what: str, ids: Ids, wanted: Iterable[Any] | None, model: str, remedy: str) -> Array:
-    if wanted is None:
-        return np.arange(len(ids), dtype=np.int64)
-    if isinstance(wanted, str | bytes):
-        wanted = [wanted]
-    listed = list(wanted)
-    codes = ids.codes(listed).astype(np.int64)
-    unknown = np.flatnonzero(codes < 0)
-    if len(unknown):
-        example = listed[int(unknown[0])]
-        raise ValueError(f"{what} must be one that {model} was fitted on, got {example!r}. {remedy}")
-    return codes

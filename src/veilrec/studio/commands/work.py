@@ -142,16 +142,18 @@ def recommend(
         Path | None, typer.Option("--candidates", help="File with one item per line to choose from.")
     ] = None,
     seen: Annotated[bool, typer.Option("--seen", help="May recommend what the user already has.")] = False,
+    ledger: LedgerFile = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the lists to a CSV file.")] = None,
     as_json: Json = False,
 ) -> None:
     """The best items for known users, or for new ones given by a history or a table.
 
     With --reports the new users' profiles reach models that take any, with the noise of their statement:
-    drawn at the first call, read from the file ever after.
+    drawn at the first call and booked in the ledger, read from the file ever after.
     """
     from veilrec.core import atomic_path, check
     from veilrec.data import read
+    from veilrec.privacy import Ledger
     from veilrec.studio.lists import lists
     from veilrec.systems import load_model
 
@@ -164,7 +166,8 @@ def recommend(
         history=None if history is None else words_of(history),
         new=None if new is None else read(new, users=people),
         reports=reports,
-        candidates=None if candidates is None else candidates,
+        ledger=None if reports is None else Ledger(ledger),
+        candidates=candidates,
         k=k,
         exclude_seen=not seen,
     )
