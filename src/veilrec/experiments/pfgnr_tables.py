@@ -186,7 +186,9 @@ PFGNR_TABLES: dict[str, PaperTable] = {
         _rows("LightGCN", *_FIVE, "popularity"),
         _hours(),
         "PF-GNR(5)",
-        note=_NOTE + " Encryption is not in these times: its cost per round stands in secure-sum.json.",
+        note=_NOTE
+        + " Rows stop when patience ends, so they differ in epochs: pfgnr-speed.json has the ratio at equal "
+        "epochs. Encryption is not in these times: its cost per round stands in secure-sum.json.",
     ),
     "pfgnr-table5": PaperTable(
         "Ablation",

@@ -13,7 +13,8 @@ from veilrec.studio.commands.base import DataDir, Json, Quiet, console, emit, sa
 def reproduce(
     table: Annotated[str, typer.Argument(help="A table of a paper; a wrong name lists them.")],
     seeds: Annotated[
-        int | None, typer.Option("--seeds", help="How many seeds; five for tables, one for figures.", min=1)
+        int | None,
+        typer.Option("--seeds", help="How many seeds; else what its data sets have: 5, 3 or 1.", min=1),
     ] = None,
     rows: Annotated[
         str | None, typer.Option("--rows", help="Only these rows: labels, semicolons between.")
