@@ -75,7 +75,8 @@ STUDIES: dict[str, tuple[Callable[[], vr.Split], list[tuple[str, dict[str, Any]]
         ml_1m,
         _grid(
             "lightgcn",
-            {"epochs": 40, "temperature": 0.15, "norm_power": 0.5, "batches": 4},
+            {"epochs": 120, "temperature": 0.15, "norm_power": 0.5, "batches": 4},
+            epochs=[40],
             temperature=[0.1, 0.2],
             norm_power=[0.0],
         ),
