@@ -40,7 +40,7 @@ _WEIGHTS = {"learning_rate": 0.005, "epochs": 160}
 _BPR = {"embedding_size": 128, "learning_rate": 0.2, "regularization": 0.0055}
 _GAP = {"hops": 3, "learning_rate": 0.014, "weight_decay": 6e-4}
 _SUMS = {"epochs": 20, "learning_rate": 0.015, "clip_norm": 0.15}
-_NOTE = "Yelp: data not at hand."
+_NOTE = "Yelp: data not at hand. The paper's test part of ML-1M seems to be a fifth, ours is a tenth."
 
 
 # -- what is measured ---------------------------------------------------------------------------------
