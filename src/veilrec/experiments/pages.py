@@ -77,7 +77,7 @@ def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
     figures = require("matplotlib.figure", extra="plots", purpose="the plot of a table")
     groups: dict[str, list[int]] = {}
     for place, head in enumerate(record["columns"]):
-        groups.setdefault(head.split("@")[0].split(",")[0], []).append(place)
+        groups.setdefault(_group(head), []).append(place)
     size = (4.2 * len(groups), 0.6 + 0.34 * len(record["rows"]))
     figure = figures.Figure(figsize=size, dpi=140, layout="constrained")
     panels = figure.subplots(1, len(groups), squeeze=False, sharey=True)[0]
@@ -111,7 +111,8 @@ def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
 
 
 def plot_sweep(record: Mapping[str, Any], path: str | Path) -> Path:
-    """A figure of sweeps: a panel for each setting and column, its points joined; other rows are lines.
+    """A figure of sweeps: a panel for each setting and column, its points joined; other rows are lines, and
+    so are attackers who need no model (dotted).
 
     >>> import tempfile
     >>> rows = [{"label": str(n), "figures": [{"mean": n / 9, "sd": None, "paper": None}]} for n in (1, 2)]
@@ -122,24 +123,29 @@ def plot_sweep(record: Mapping[str, Any], path: str | Path) -> Path:
     figures = require("matplotlib.figure", extra="plots", purpose="the plot of a figure")
     by_label = {row["label"]: row["figures"] for row in record["rows"]}
     swept = {label for points in record["sweep"].values() for label in points.values()}
-    shape = (len(record["columns"]), len(record["sweep"]))
+    heads = record["columns"]
+    drawn = [place for place, head in enumerate(heads) if not _is_null(head)]
+    shape = (len(drawn), len(record["sweep"]))
     figure = figures.Figure(figsize=(3.2 * shape[1], 1.9 * shape[0]), dpi=140, layout="constrained")
     panels = figure.subplots(*shape, squeeze=False, sharey="row", sharex="col")
     for column, (name, points) in enumerate(record["sweep"].items()):
-        for line, head in enumerate(record["columns"]):
-            panel = panels[line][column]
+        for height, line in enumerate(drawn):
+            panel, head = panels[height][column], heads[line]
             known = [(at, by_label[label][line]["mean"]) for at, label in points.items() if label in by_label]
             known = [(at, value) for at, value in known if value is not None]
             panel.plot([at for at, _ in known], [value for _, value in known], "o-", color="#4454d6", ms=4)
             for row, colour in zip((r for r in record["rows"] if r["label"] not in swept), _COLOURS):
                 if (level := row["figures"][line]["mean"]) is not None:
                     panel.axhline(level, color=colour, linewidth=0.9, label=row["label"])
+            for place in set(range(len(heads))) - set(drawn):
+                if _group(heads[place]) == _group(head):
+                    panel.axhline(record["rows"][0]["figures"][place]["mean"], color="#9096a8", ls=":")
             panel.grid(axis="y", color="#e4e6ee")
             panel.tick_params(labelsize=7)
             panel.spines[["top", "right"]].set_visible(False)
             if column == 0:
                 panel.set_ylabel(head.replace(", ", "\n"), fontsize=7)
-            if line == 0:
+            if height == 0:
                 panel.set_title(name, fontsize=9)
     if panels[0][0].get_legend_handles_labels()[0]:
         panels[0][-1].legend(fontsize=7, frameon=False)
@@ -147,6 +153,10 @@ def plot_sweep(record: Mapping[str, Any], path: str | Path) -> Path:
     with atomic_path(Path(path)) as temporary:
         figure.savefig(temporary, format="png")
     return Path(path)
+
+
+def _group(head: str) -> str:
+    return head.split("@")[0].split(",")[0]
 
 
 def _is_null(head: str) -> bool:
