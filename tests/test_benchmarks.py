@@ -71,4 +71,4 @@ def test_packed_paillier_beats_value_by_value(tmp_path: Path) -> None:
 
 @needs_data
 def test_the_wrapped_network_costs_little_more_than_the_plain_one(tmp_path: Path) -> None:
-    run("pfgnr_speed.py", "--epochs", "20", out=tmp_path / "pfgnr-speed.json")
+    run("pfgnr_speed.py", "--epochs", "80", out=tmp_path / "pfgnr-speed.json")
