@@ -3,10 +3,10 @@
     VEILREC_DATA=folder python benchmarks/gerai_batch.py --seeds 2
 
 All are fitted on ML-100K to their validation optimum and judged on test: 2,048 and 64 at the paper's rate of
-0.005, and 64 at a tenth of it. The script fails if our NDCG@10 lies below the interval over users of the
-better of the two others for all seeds, or if a fit with our batches takes more than five minutes. A fit with
-64 takes up to half an hour of processor time; fits are kept beside the record, go on where they were stopped,
-and are not repeated.
+0.005, and 64 at a tenth of it. The script fails if our NDCG@10 differs from the better of the two others, up
+or down, by more than the paired interval over users for all seeds, or if a fit with our batches takes more
+than five minutes. Which rate of 64 is the better one is seen on test. A fit with 64 takes up to half an hour
+of processor time; fits are kept beside the record, go on where they were stopped, and are not repeated.
 """
 
 from __future__ import annotations
@@ -55,6 +55,11 @@ def over(values: np.ndarray) -> list[float]:
     return [found.mean, found.low, found.high]
 
 
+def covers_zero(found: list[float]) -> bool:
+    """Whether no difference is inside the interval."""
+    return found[1] <= 0 <= found[2]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -76,7 +81,7 @@ if __name__ == "__main__":
             "2048 less the better of 64, paired": over(users[OURS] - users[best]),
             "epochs": {batch: one["epochs"] for batch, one in found.items()},
             "seconds": {batch: one["seconds"] for batch, one in found.items()},
-            "below": bool(users[OURS].mean() < over(users[best])[1]),
+            "the same": covers_zero(over(users[OURS] - users[best])),
         }
         print(row)
         rows.append(row)
@@ -91,4 +96,4 @@ if __name__ == "__main__":
     }
     write_json(chosen.out, record)
     slow = max(row["seconds"][OURS] for row in rows)
-    raise SystemExit(1 if slow > LIMIT or all(row["below"] for row in rows) else 0)
+    raise SystemExit(1 if slow > LIMIT or not any(row["the same"] for row in rows) else 0)
