@@ -67,8 +67,3 @@ def test_eight_attackers_on_three_attributes_take_four_minutes(tmp_path: Path) -
 def test_packed_paillier_beats_value_by_value(tmp_path: Path) -> None:
     """The ratios to python-paillier in full; the large round with fewer clients and values."""
     run("secure_sum.py", "--clients", "20", "--values", "20000", out=tmp_path / "secure-sum.json")
-
-
-@needs_data
-def test_the_wrapped_network_costs_little_more_than_the_plain_one(tmp_path: Path) -> None:
-    run("pfgnr_speed.py", "--epochs", "80", out=tmp_path / "pfgnr-speed.json")
