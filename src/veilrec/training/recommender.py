@@ -106,8 +106,8 @@ class Recommender(ABC):
         )
 
     def _report_of(self, people: Dataset, noise: Noise) -> Array:
-        """A row for each of ``people``, of systems that remember a "profile" scheme among their facts."""
-        raise NotImplementedError
+        """A row for each of ``people``, who have the items and attributes of the training data."""
+        raise TypeError(f"{self.word} knows new users by their history alone and takes no report of them.")
 
     def _score_newcomers(self, histories: sp.csr_matrix, reports: Array) -> Array:
         """The same of users of whom there are reports beside, a row each (:meth:`report`)."""
@@ -342,13 +342,8 @@ class Recommender(ABC):
         >>> model.report(vr.synthetic(5, 40, 60, seed=3)).shape
         (5, 48)
         """
-        items, known = self.items, self.facts.get("profile")
-        if known is None:
-            raise TypeError(
-                f"{self.word} knows new users by their history alone and takes no report of them."
-            )
         noise = Noise.choose(secure, seed, self.word, "report")
-        found = self._report_of(like(people, items, known), noise)
+        found = self._report_of(like(people, self.items, self.facts.get("profile")), noise)
         if ledger is not None:
             book_reports(ledger, people, population or people.name, self.word, noise)
         return found
