@@ -61,18 +61,22 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, left: Tensor, right: Tensor, w: Tensor, message: Tensor, around: Neighbourhoods
+        ctx: Any,
+        left: Tensor,
+        right: Tensor,
+        w: Tensor,
+        message: Tensor,
+        around: Neighbourhoods,
+        wanted: NDArray[np.bool_],
     ) -> Tensor:
         from veilrec.models import attention_kernels
 
         arrays = [t.detach().contiguous().numpy() for t in (left, right, w, message)]
         weight = np.empty(len(around.source), np.float32)
         out = np.empty_like(arrays[3])
-        nodes = len(out)
-        in_threads(
-            attention_kernels.forward, nodes, around.start, around.source, *arrays, weight, out, block=_BLOCK
-        )
-        ctx.arrays, ctx.weight, ctx.around = arrays, weight, around
+        ends = (wanted, around.start, around.source)
+        in_threads(attention_kernels.forward, len(out), *ends, *arrays, weight, out, block=_BLOCK)
+        ctx.arrays, ctx.weight, ctx.around, ctx.wanted = arrays, weight, around, wanted
         return torch.from_numpy(out)
 
     @staticmethod
@@ -84,25 +88,35 @@ class _Attend(torch.autograd.Function):
         gradient = gradients[0].contiguous().numpy()
         logits = np.empty_like(weight)
         d_right, w_rows, d_left, d_message = (np.empty_like(a) for a in (right, left, left, message))
-        ends = (around.start, around.source)
+        ends = (ctx.wanted, around.start, around.source)
         given = (left, right, w, message, weight, gradient, logits, d_right, w_rows)
         in_threads(attention_kernels.backward_targets, nodes, *ends, *given, block=_BLOCK)
         given = (around.reverse, left, right, w, weight, gradient, logits, d_left, d_message)
         in_threads(attention_kernels.backward_sources, nodes, *ends, *given, block=_BLOCK)
         d_w = w_rows.sum(axis=0)
-        return (*(torch.from_numpy(a) for a in (d_left, d_right, d_w, d_message)), None)
+        return (*(torch.from_numpy(a) for a in (d_left, d_right, d_w, d_message)), None, None)
 
 
-def attend(left: Tensor, right: Tensor, w: Tensor, message: Tensor, around: Neighbourhoods) -> Tensor:
-    """Messages mixed over neighbourhoods by attention, with gradients.
+def attend(
+    left: Tensor,
+    right: Tensor,
+    w: Tensor,
+    message: Tensor,
+    around: Neighbourhoods,
+    wanted: NDArray[np.bool_] | None = None,
+) -> Tensor:
+    """Messages mixed over neighbourhoods by attention, with gradients; of the ``wanted`` nodes, or of all.
 
     >>> import scipy.sparse as sp
     >>> around = Neighbourhoods.of(sp.csr_matrix([[1.0]]))
     >>> zeros = torch.zeros(2, 3)
     >>> attend(zeros, zeros, torch.zeros(3), torch.eye(2, 3), around).tolist()   # equal weights
     [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]
+    >>> attend(zeros, zeros, torch.zeros(3), torch.eye(2, 3), around, np.array([True, False])).tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
     """
-    found = _Attend.apply(left, right, w, message, around)  # type: ignore[no-untyped-call]
+    nodes = np.ones(len(message), bool) if wanted is None else wanted
+    found = _Attend.apply(left, right, w, message, around, nodes)  # type: ignore[no-untyped-call]
     assert isinstance(found, Tensor)
     return found
 
@@ -153,12 +167,14 @@ class AttentionGCN(nn.Module):
             # q must start inside of (0, 1), where it has a gradient
             self.pair_item.bias.data.fill_(0.5)
 
-    def forward(self, features: Tensor, around: Neighbourhoods) -> tuple[Tensor, Tensor]:
-        """Final vectors z* of users [users, d] and items [items, d]."""
+    def forward(
+        self, features: Tensor, around: Neighbourhoods, wanted: NDArray[np.bool_] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Final vectors z* of users [users, d] and items [items, d]; of the ``wanted`` nodes, if given."""
         own = torch.cat([features @ self.user_table, self.item_table])  # z [nodes, d]
         message = self.message(own)  # m [nodes, d]
         left, right = self.attend_message(message), self.attend_own(own)
-        final = F.relu(self.out(attend(left, right, self.attend_out, message, around)))
+        final = F.relu(self.out(attend(left, right, self.attend_out, message, around, wanted)))
         return final[: len(features)], final[len(features) :]
 
     def pair(self, users: Tensor, items: Tensor) -> Tensor:

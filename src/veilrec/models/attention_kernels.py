@@ -3,7 +3,8 @@
 ``forward``: for each node i with members k, logit = w . relu(left_k + right_i), softmax, sum of messages.
 ``backward`` recomputes the hidden layer instead of keeping it. Neighbourhoods are symmetric (k is around i
 when i is around k), so that the gradient of a source is summed by its own node too: no two threads write to
-the same row, and the bits do not depend on their number.
+the same row, and the bits do not depend on their number. Nodes that are not ``wanted`` cost nothing: their
+row is zero, and nothing flows back from it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ _jit: Any = nb.njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp",
 
 
 @_jit
-def forward(first, last, start, source, left, right, w, message, weight, out):  # type: ignore[no-untyped-def]
+def forward(first, last, wanted, start, source, left, right, w, message, weight, out):  # type: ignore[no-untyped-def]
     """Nodes ``first`` to ``last`` - 1: attention weights of their edges and the mixed messages."""
     width, depth = len(w), message.shape[1]
     for i in range(first, last):
+        for j in range(depth):
+            out[i, j] = 0
+        if not wanted[i]:
+            continue
         top = np.float32(-np.inf)
         for e in range(start[i], start[i + 1]):
             k = source[e]
@@ -36,8 +41,6 @@ def forward(first, last, start, source, left, right, w, message, weight, out):  
         for e in range(start[i], start[i + 1]):
             weight[e] = math.exp(weight[e] - top)
             total += weight[e]
-        for j in range(depth):
-            out[i, j] = 0
         for e in range(start[i], start[i + 1]):
             weight[e] /= total
             k, a = source[e], weight[e]
@@ -49,6 +52,7 @@ def forward(first, last, start, source, left, right, w, message, weight, out):  
 def backward_targets(  # type: ignore[no-untyped-def]
     first,
     last,
+    wanted,
     start,
     source,
     left,
@@ -64,6 +68,11 @@ def backward_targets(  # type: ignore[no-untyped-def]
     """Gradients of the logits of each edge, of ``right``, and per node of ``w``."""
     width, depth = len(w), message.shape[1]
     for i in range(first, last):
+        for j in range(width):
+            right_gradient[i, j] = 0
+            w_rows[i, j] = 0
+        if not wanted[i]:
+            continue
         mean = 0.0
         for e in range(start[i], start[i + 1]):
             k = source[e]
@@ -72,9 +81,6 @@ def backward_targets(  # type: ignore[no-untyped-def]
                 dot += gradient[i, j] * message[k, j]
             logit_gradient[e] = dot
             mean += weight[e] * dot
-        for j in range(width):
-            right_gradient[i, j] = 0
-            w_rows[i, j] = 0
         for e in range(start[i], start[i + 1]):
             k = source[e]
             g = np.float32(weight[e] * (logit_gradient[e] - mean))
@@ -90,6 +96,7 @@ def backward_targets(  # type: ignore[no-untyped-def]
 def backward_sources(  # type: ignore[no-untyped-def]
     first,
     last,
+    wanted,
     start,
     source,
     reverse,
@@ -111,6 +118,8 @@ def backward_sources(  # type: ignore[no-untyped-def]
             message_gradient[k, j] = 0
         for e in range(start[k], start[k + 1]):
             i, back = source[e], reverse[e]
+            if not wanted[i]:
+                continue
             g, a = logit_gradient[back], weight[back]
             for j in range(width):
                 on = np.float32(1) if left[k, j] + right[i, j] > 0 else np.float32(0)

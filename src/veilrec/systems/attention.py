@@ -114,7 +114,10 @@ class AttentionRecommender(Recommender):
             total = 0.0
             for number, batch in enumerate(batches):
                 other = sampler.draw(users[batch], random)
-                of_users, of_items = network(given, around)
+                wanted = np.zeros(sum(history.shape), bool)  # a small batch needs few neighbourhoods
+                for at in (users[batch], len(given) + items[batch], len(given) + other):
+                    wanted[at] = True
+                of_users, of_items = network(given, around, wanted)
                 own = of_users[torch.from_numpy(users[batch])]
                 liked, drawn = (of_items[torch.from_numpy(at)] for at in (items[batch], other))
                 difference = network.pair(own, liked) - network.pair(own, drawn)  # q [pairs, d]
