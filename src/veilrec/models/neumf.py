@@ -8,6 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+_BLOCK = 256
+"""Items at a time in ``all_items``, so that what is between the layers stays in the cache."""
+
 
 class NeuMFBackbone(nn.Module):
     """logit_ui = h . [p_u * q_i ; MLP(p'_u, q'_i)].
@@ -56,9 +59,10 @@ class NeuMFBackbone(nn.Module):
         """Logits [users, n_items] of every given user with every item."""
         d = self.user_mlp.shape[1]
         gmf = (self.user_gmf[users] * self.head_gmf) @ self.item_gmf.T
-        from_user = self.user_mlp[users] @ self.weight[0][:d]
+        from_user = (self.user_mlp[users] @ self.weight[0][:d]).unsqueeze(1)
         from_item = self.item_mlp @ self.weight[0][d:]
-        return gmf + self._tower(from_user.unsqueeze(1) + from_item.unsqueeze(0)) + self.item_bias
+        towers = [self._tower(from_user + part) for part in torch.split(from_item, _BLOCK)]
+        return gmf + torch.cat(towers, dim=1) + self.item_bias
 
     def _tower(self, first: Tensor) -> Tensor:
         hidden = torch.relu(first + self.bias[0])  # [u, c, h]
