@@ -98,13 +98,15 @@ def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
                 panel.text(
                     at, len(record["rows"]) - 0.4, words, fontsize=6, rotation=90, va="top", ha="right"
                 )
-        panel.set_title(name, fontsize=9)
+        panel.set_title(name if len(places) > 1 else record["columns"][places[0]], fontsize=9)
         panel.tick_params(labelsize=7)
         panel.grid(axis="x", color="#e4e6ee")
         panel.spines[["top", "right"]].set_visible(False)
     labels = [row["label"] for row in reversed(record["rows"])]
     panels[0].set_yticks(range(len(labels)), labels, fontsize=7)
-    figure.suptitle(f"{record['title']}: ours (dots), the paper (crosses)", fontsize=10)
+    printed = any(figure["paper"] is not None for row in record["rows"] for figure in row["figures"])
+    marks = "ours (dots), the paper (crosses)" if printed else "ours; the paper prints no figures"
+    figure.suptitle(f"{record['title']}: {marks}", fontsize=10)
     with atomic_path(Path(path)) as temporary:
         figure.savefig(temporary, format="png")
     return Path(path)

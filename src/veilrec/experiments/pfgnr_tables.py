@@ -219,7 +219,7 @@ PFGNR_TABLES: dict[str, PaperTable] = {
         note=_NOTE,
     ),
     "pfgnr-figure2": PaperTable(
-        "Accuracy by budget",
+        "Accuracy and link stealing by epsilon",
         STUDIES,
         _rows("LightGCN", "popularity", *(f"{name}({e})" for name in _METHODS for e in BUDGETS)),
         (*_RECALL, *_links()),
