@@ -8,6 +8,7 @@ from typing import Any
 
 from veilrec.core import atomic_path, require, write_text
 
+_PANELS = 3
 _COLOURS = ("#d98b3a", "#5f9e6e", "#9096a8")
 
 
@@ -78,9 +79,13 @@ def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
     groups: dict[str, list[int]] = {}
     for place, head in enumerate(record["columns"]):
         groups.setdefault(_group(head), []).append(place)
-    size = (4.2 * len(groups), 0.6 + 0.34 * len(record["rows"]))
+    wide = min(len(groups), _PANELS)
+    high = -(-len(groups) // wide)
+    size = (4.2 * wide, high * (0.6 + 0.34 * len(record["rows"])))
     figure = figures.Figure(figsize=size, dpi=140, layout="constrained")
-    panels = figure.subplots(1, len(groups), squeeze=False, sharey=True)[0]
+    panels = figure.subplots(high, wide, squeeze=False, sharey=True).ravel()
+    for panel in panels[len(groups) :]:
+        panel.set_visible(False)
     for panel, (name, places) in zip(panels, groups.items()):
         for height, row in enumerate(reversed(record["rows"])):
             shown = [row["figures"][p]["mean"] for p in places if not _is_null(record["columns"][p])]
