@@ -34,13 +34,14 @@ _RELATION = {
 
 
 def summary(guarantee: Guarantee) -> str:
-    """One line: ``none``, or unit, epsilon and adversaries of each claim."""
+    """One line: ``none``, or unit, epsilon and adversaries of each claim; of parts of a secret nothing."""
     if not guarantee.claims:
         return "none"
+    whole = {claim.secret for claim in guarantee.claims if not claim.restates}
     lines = [
         f"{claim.unit}: {_epsilon(claim.epsilon, claim.delta)} against {', '.join(claim.adversaries)}"
         for claim in guarantee.claims
-        if not claim.restates
+        if claim.secret in whole
     ]
     return "; ".join(dict.fromkeys(lines))
 
@@ -52,7 +53,7 @@ def text(guarantee: Guarantee) -> str:
         lines.append("  protection: none. No mechanism ran, so no finite epsilon holds for anyone.")
     for claim in guarantee.claims:
         if claim.restates:
-            lines.append(f"  of this, {_restated(claim)}")
+            lines.append(f"  from the same draws, {_restated(claim)}")
             continue
         lines.append(f"  secret: {claim.secret}")
         lines += [f"    {name}: {words}" for name, words in _facts(claim)]
@@ -69,7 +70,7 @@ def markdown(guarantee: Guarantee) -> str:
         lines += ["No mechanism ran, so no finite epsilon holds for anyone.", ""]
     for claim in guarantee.claims:
         if claim.restates:
-            lines += [f"Of this, {_restated(claim)}.", ""]
+            lines += [f"From the same draws, {_restated(claim)}.", ""]
             continue
         lines += [f"## {claim.secret[0].upper()}{claim.secret[1:]}", "", "| | |", "|---|---|"]
         lines += [f"| {name} | {words} |" for name, words in _facts(claim)]

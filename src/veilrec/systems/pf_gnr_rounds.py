@@ -21,7 +21,7 @@ the bits of "paillier" and "masked" (a test). It changes no claim either: the se
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,8 +31,9 @@ import torch
 from torch import Tensor, nn
 
 from veilrec.core import check, check_choice, in_threads, stream
-from veilrec.crypto import SUMS, FixedPoint, PaillierSum, SecretKey, SecureSum
+from veilrec.crypto import SUMS, FixedPoint, PaillierSum, SecretKey, SecureSum, Total
 from veilrec.data import Dataset
+from veilrec.federated import Aggregator, Client, KeyServer, Wire, run_round
 from veilrec.models import kernels
 from veilrec.systems.pf_gnr_clients import ClientGradients, client_gradients, pull_back, sent_vectors
 from veilrec.training import (
@@ -51,7 +52,8 @@ LEVELS = 1 << 23
 _CELLS = 1 << 24
 """Scores (devices x items) that are held in memory at a time."""
 
-Summing = Callable[[FixedPoint, int], SecureSum]
+Summing = Callable[..., SecureSum]
+"""From a grid, the length of the vectors and the fewest devices to how they are added."""
 
 
 def summing(word: str, key: SecretKey | None = None) -> Summing:
@@ -65,6 +67,17 @@ def summing(word: str, key: SecretKey | None = None) -> Summing:
         return SUMS[word]
     secret = SecretKey.generate() if key is None else key
     return partial(PaillierSum, key=secret.public, secret=secret)
+
+
+def between_parties(backend: SecureSum, values: Mapping[str, Array], round: int = 0) -> Total:
+    """A round between server, aggregator and devices that exchange bytes: the server alone has the key.
+
+    >>> code = FixedPoint(1.0, 2**-8, clients=3)
+    >>> between_parties(summing("masked")(code, 1), {"ann": np.array([0.5]), "bob": np.array([0.25])}).values
+    array([0.75])
+    """
+    devices = [Client(name) for name in values]
+    return run_round(KeyServer(backend), Aggregator(), devices, Wire(), values, round)
 
 
 def grid(items: int, devices: int, user_power: float, scale: float = 1.0) -> FixedPoint:
@@ -145,7 +158,7 @@ def add_up(parts: Iterator[Shares], backend: SecureSum, round: int) -> Array:
         return codec.decode(codec.checked(total, codec.clients))
     messages = (part.message(device) for part in parts for device in range(len(part.rows)))
     values = {f"device {place}": one * codec.step for place, one in enumerate(messages)}
-    return backend.total(values, round).values
+    return between_parties(backend, values, round).values
 
 
 def take_apart(total: Array, devices: int, size: int) -> tuple[Tensor, Tensor, float, float]:
@@ -170,8 +183,8 @@ def encrypted_loss(losses: Array, weights: Array, make: Summing, bound: float = 
     """
     check(len(losses) == len(weights), "weights", f"one for each of {len(losses)} losses", len(weights))
     codec = FixedPoint(bound, 2.0 ** math.ceil(math.log2(bound)) / LEVELS, len(losses))
-    shares = {f"device {n}": pair for n, pair in enumerate(zip(losses, weights, strict=True))}
-    loss, weight = make(codec, 2).total(shares).values
+    shares = {f"device {n}": pair for n, pair in enumerate(np.stack([losses, weights], axis=1))}
+    loss, weight = between_parties(make(codec, 2), shares).values
     check(weight > 0, "sum of weights", "above 0", float(weight), "Somebody must like something.")
     return float(loss / weight)
 

@@ -20,9 +20,9 @@ cost each edge more than the whole training costs a user.
 
 Sensitivity. A user who comes or goes moves sum 0 by a row of length 1 and a round by a vector of length
 ``clip_norm``, each rounded: ``whole_bounds``. Shares are sized so that (1 - ``drop_out``) of all devices less
-one make the noise, whoever else drops out or is curious; more of them only add noise. The coin is the
-device's own secret, which makes rounds cheaper for outsiders and other clients. The statement counts the
-server without that help.
+one make the noise, whoever else drops out or is curious; more of them only add noise, and a sum of fewer is
+not forwarded. The coin is the device's own secret, which makes rounds cheaper for outsiders and other
+clients. The statement counts the server without that help, and this larger number is what a ledger books.
 
 Trust. Aggregator and server must not collude, and the aggregator forwards sums only. Reference: Agarwal,
 Kairouz and Liu, "The Skellam mechanism for differentially private federated learning", NeurIPS 2021.
@@ -31,6 +31,7 @@ Kairouz and Liu, "The Skellam mechanism for differentially private federated lea
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar
@@ -40,13 +41,23 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
-from veilrec.core import check, check_count, check_fraction, check_positive, in_threads, stream
+from veilrec.core import (
+    check,
+    check_choice,
+    check_count,
+    check_fraction,
+    check_positive,
+    in_threads,
+    stream,
+)
+from veilrec.crypto import SUMS, FixedPoint
 from veilrec.data import Dataset
 from veilrec.models import kernels
-from veilrec.privacy import Claim, SkellamEvent, default_delta, gaussian_multiplier, smallest_noise
+from veilrec.privacy import Claim, Noise, SkellamEvent, default_delta, gaussian_multiplier, smallest_noise
 from veilrec.privacy.events import check_budget, check_sampling_rate
-from veilrec.privacy.mechanisms import Skellam, quantise, whole_bounds
+from veilrec.privacy.mechanisms import Skellam, modulus, quantise, whole_bounds
 from veilrec.systems.dpmf import ridge
+from veilrec.systems.pf_gnr_rounds import Summing, between_parties, summing
 from veilrec.systems.private_items import COUNTS, bounded_rows
 from veilrec.systems.reported_graph import STOPPING
 from veilrec.systems.vectors import unit_rows
@@ -69,20 +80,23 @@ COUNT_STEP = 2.0**-12
 class PFGNRSums(Recommender):
     """Item vectors from noisy secure sums (PF-GNR-C/B): ``epsilon`` at ``delta`` for everything of a user.
 
-    An epoch has 1 / ``sampling_rate`` rounds, and all ``epochs`` are run. ``count_share`` of the budget goes
-    to the counts. ``step`` is the grid of the rounding, as a share of ``clip_norm``; ``shrinkage`` the ridge
-    of a device's fit, as a share of the mean eigenvalue of the item vectors' Gram matrix.
+    ``epsilon`` is kept from outsiders and other clients; the server's is larger, and the statement has it. An
+    epoch has 1 / ``sampling_rate`` rounds, and all ``epochs`` are run. ``count_share`` of the budget goes to
+    the counts. ``step`` is the grid of the rounding, as a share of ``clip_norm``; ``shrinkage`` the ridge of
+    a device's fit, as a share of the mean eigenvalue of the item vectors' Gram matrix. ``sums`` is how the
+    devices are added: "" in one place, with all noise in one draw; "plain", "paillier" and "masked" device by
+    device, each with its own coin and share, with the same bits for all three.
 
     >>> from veilrec.data import synthetic
     >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
     >>> model = PFGNRSums(epochs=2, embedding_size=4).fit(data, progress=False)
     >>> [(claim.adversaries, round(claim.epsilon, 1)) for claim in model.guarantee.claims]
-    [('OF', 8.0), ('S', 39.4)]
+    [('S', 39.4), ('OF', 8.0)]
     """
 
     word: ClassVar[str] = "pf-gnr-sums"
     summary: ClassVar[str] = "item vectors from noisy secure sums of gradients; users stay on their devices"
-    protects: ClassVar[str] = "everything of a user, from the server and others"
+    protects: ClassVar[str] = "everything of a user, from others; from the server less"
     uncovered: ClassVar[tuple[str, ...]] = (OWN, STOPPING)
     not_covered: ClassVar[tuple[str, ...]] = (
         "a user's own list against whoever sees it, since it is made from the user's own history",
@@ -104,11 +118,14 @@ class PFGNRSums(Recommender):
     step: float = 2.0**-14
     drop_out: float = 0.1
     validate_every: int = 5
+    sums: str = ""
 
     patience: int = field(default=1 << 30, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, 0.0 if self.delta is None else self.delta)
+        good = self.delta is None or self.delta > 0
+        check(good, "delta", "above 0", self.delta, "Skellam noise has no pure epsilon.")
         check_sampling_rate(self.sampling_rate)
         check_fraction("count_share", self.count_share)
         check(0 <= self.drop_out < 1, "drop_out", "at least 0 and below 1", self.drop_out)
@@ -116,6 +133,8 @@ class PFGNRSums(Recommender):
             check_count(name, getattr(self, name))
         for name in ("clip_norm", "learning_rate", "temperature", "shrinkage", "step"):
             check_positive(name, getattr(self, name))
+        check(self.step < 1, "step", "below 1", self.step, "On a coarser grid every gradient is zero.")
+        check_choice("sums", self.sums, ["", *SUMS])
 
     # -- the budget -----------------------------------------------------------------------------------
 
@@ -144,8 +163,8 @@ class PFGNRSums(Recommender):
         seen = (COUNTS, "item vectors")
         told = replace(rounds, sampling_rate=1.0)
         return (
-            Claim(secret, "user", "add-remove", "OF", seen, (first, rounds), delta),
-            Claim(secret, "user", "add-remove", "S", (*seen, ROUNDS), (first, told), delta, restates=True),
+            Claim(secret, "user", "add-remove", "S", (*seen, ROUNDS), (first, told), delta),
+            Claim(secret, "user", "add-remove", "OF", seen, (first, rounds), delta, restates=True),
         )
 
     def arriving(self, users: int) -> int:
@@ -159,24 +178,21 @@ class PFGNRSums(Recommender):
         data = job.guard.take("interactions", ROUNDS)
         history, (users, items) = data.matrix(), (job.train.n_users, job.train.n_items)
         counts, one = self.mechanisms(users, items)
-        self.shared["popular"] = self._popular(job, counts)
+        make = summing(self.sums) if self.sums else None
+        self.shared["popular"] = self._popular(job, counts, make)
         start = stream(job.seed, self.word, "items").standard_normal((items, self.embedding_size)) * 0.1
         vectors = nn.Parameter(torch.from_numpy(start))
         optimiser = torch.optim.Adam([vectors], lr=self.learning_rate)
         grid, recorded = self.step * self.clip_norm, 0
-        extra = users / self.arriving(users)  # what shares that were not counted on add to the variance
 
         def epoch_of_rounds(epoch: int) -> float:
             nonlocal recorded
             event = replace(self._all_rounds(one.event), count=(epoch + 1 - recorded) * self._rounds)
-            job.noise.record(event, [replace(event, sampling_rate=1.0)])
+            job.noise.record(replace(event, sampling_rate=1.0), [event])
             recorded = epoch + 1
             for turn in range(self._rounds):
-                noise = job.noise.child(ROUNDS, epoch, turn)
-                chosen = np.flatnonzero(noise.coins(self.sampling_rate, (users,)))
-                random = np.random.default_rng(noise.below(1 << 62, (2,)))
-                total = self._sum(history[chosen], vectors.detach().numpy(), random)
-                total += noise.skellam(one.variance * extra, total.shape)
+                noise, number = job.noise.child(ROUNDS, epoch, turn), 1 + epoch * self._rounds + turn
+                total = self.round(history, vectors.detach().numpy(), one, noise, make, number)
                 vectors.grad = torch.from_numpy(total * (grid / (self.sampling_rate * users)))
                 optimiser.step()
             return 0.0  # the loss itself would be a release
@@ -193,25 +209,90 @@ class PFGNRSums(Recommender):
         publish()
         job.guard.take("interactions", OWN)
 
-    def _popular(self, job: Job, mechanism: Skellam) -> Array:
+    def _popular(self, job: Job, mechanism: Skellam, make: Summing | None) -> Array:
         """Sum 0: the logarithm of the noisy counts; of what is below the noise, that of the noise."""
         assert job.guard is not None
-        rows = bounded_rows(job.guard.take("interactions", COUNTS).matrix(), np.ones(job.train.n_items), 1)
-        whole = rows.copy()
-        whole.data = quantise(rows.data, 1 / COUNT_STEP)
-        exact = np.asarray(whole.sum(axis=0), np.int64).ravel()
+        history = job.guard.take("interactions", COUNTS).matrix()
 
         def draw() -> Array:
-            noise = job.noise.child(COUNTS)
-            noisy = exact + noise.skellam(
-                mechanism.variance * job.train.n_users / self.arriving(job.train.n_users), exact.shape
-            )
-            return np.asarray(noisy * COUNT_STEP)
+            return np.asarray(self.counts(history, mechanism, job.noise.child(COUNTS), make) * COUNT_STEP)
 
         counts = release_once(job, COUNTS, draw)
         job.noise.record(mechanism.event.named(COUNTS))
         self.shared["counts"] = counts
         return np.asarray(np.log(np.maximum(counts, COUNT_STEP * math.sqrt(mechanism.variance))), np.float64)
+
+    # -- the sums -------------------------------------------------------------------------------------
+
+    def counts(
+        self, history: sp.csr_matrix, mechanism: Skellam, noise: Noise, make: Summing | None = None
+    ) -> Array:
+        """Sum 0 of the devices with these rows, in whole steps, with its noise."""
+        rows = bounded_rows(history, np.ones(history.shape[1]), 1)
+        rows.data = quantise(rows.data, 1 / COUNT_STEP)
+        if make is None:
+            exact = np.asarray(rows.sum(axis=0), np.int64).ravel()
+            return self._with_noise(exact, mechanism, noise, len(history.indptr) - 1)
+
+        def device(n: int, own: Noise) -> Array:
+            return np.asarray(rows[n].toarray().ravel(), np.int64)
+
+        return self._over_devices(device, rows.shape[0], rows.shape[1:], mechanism, noise, make, 0)
+
+    def round(
+        self,
+        history: sp.csr_matrix,
+        vectors: Array,
+        mechanism: Skellam,
+        noise: Noise,
+        make: Summing | None = None,
+        number: int = 1,
+    ) -> Array:
+        """One round of the devices with these rows: the sum of their gradients, in whole steps, noisy."""
+        users = history.shape[0]
+        if make is None:
+            chosen = np.flatnonzero(noise.coins(self.sampling_rate, (users,)))
+            random = np.random.default_rng(noise.below(1 << 62, (2,)))
+            return self._with_noise(self._sum(history[chosen], vectors, random), mechanism, noise, users)
+
+        def device(n: int, own: Noise) -> Array:
+            if not own.coins(self.sampling_rate, (1,))[0]:
+                return np.zeros(vectors.shape, np.int64)
+            return self._sum(history[n], vectors, np.random.default_rng(own.below(1 << 62, (2,))))
+
+        return self._over_devices(device, users, vectors.shape, mechanism, noise, make, number)
+
+    def _with_noise(self, exact: Array, mechanism: Skellam, noise: Noise, users: int) -> Array:
+        """The shares of all devices in one draw: those that were not counted on add to the variance."""
+        return exact + noise.skellam(mechanism.variance * users / self.arriving(users), exact.shape)
+
+    def _over_devices(
+        self,
+        device: Callable[[int, Noise], Array],
+        users: int,
+        shape: tuple[int, ...],
+        mechanism: Skellam,
+        noise: Noise,
+        make: Summing,
+        number: int,
+    ) -> Array:
+        """The sum of what every device says and of its share of the noise, between separate parties."""
+        sure = self.arriving(users)
+        share = mechanism.variance / sure
+        room = modulus(1, mechanism.l2, 1.0, share) // 2 + 40  # 40: the tail of little noise
+        least = max(2, min(sure + 1, users))
+        backend = make(FixedPoint(float(room), 1.0, users), math.prod(shape), least)
+
+        def message(n: int) -> Array:
+            own = noise.child("device", n)
+            return np.asarray(device(n, own) + mechanism.share(sure, shape, own)).ravel()
+
+        if backend.word == "plain":  # the same whole numbers, without keeping all messages
+            total = sum((message(n) for n in range(users)), np.zeros(math.prod(shape), np.int64))
+        else:
+            said = {f"device {n}": message(n) for n in range(users)}
+            total = between_parties(backend, said, number).values.astype(np.int64)
+        return total.reshape(shape)
 
     # -- the devices ----------------------------------------------------------------------------------
 
