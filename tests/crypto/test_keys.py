@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import hashlib
 import os
+import pickle
 import stat
 from math import gcd
 from pathlib import Path
@@ -11,7 +15,7 @@ import gmpy2
 import pytest
 
 from veilrec.core import DataError
-from veilrec.crypto import PublicKey, SecretKey
+from veilrec.crypto import FixedPoint, PaillierSum, PublicKey, SecretKey
 
 
 def test_a_fresh_key_is_what_the_scheme_needs(secret: SecretKey) -> None:
@@ -89,8 +93,56 @@ def test_cut_and_mixed_up_bytes_are_refused(toy: SecretKey) -> None:
             SecretKey.from_bytes(wrong, insecure=True)
     with pytest.raises(ValueError, match="kind of key must be one of secret key, got 'public key'"):
         SecretKey.from_bytes(toy.public.to_bytes(), insecure=True)
-    with pytest.raises(ValueError, match="p and q must be two factors of n, got other numbers"):
-        SecretKey(toy.p + 2, toy.q, toy.public)
+    other = toy.to_bytes()[:-32].replace(b"\x01\x00", b"\x00\xff", 1)  # 255 instead of 256 bits
+    with pytest.raises(ValueError, match=r"n must be of 255 bits, got 256\. The bytes were damaged"):
+        SecretKey.from_bytes(other + hashlib.sha256(other).digest(), insecure=True)
+
+
+def test_primes_that_do_not_belong_to_n_are_refused(toy: SecretKey) -> None:
+    n = toy.public.n
+    for p, q in ((toy.p + 2, toy.q), (1, n), (n, 1), (-toy.p, -toy.q), (0, 0)):
+        with pytest.raises(ValueError, match="p and q must be two factors of n above 1, got other numbers"):
+            SecretKey(p, q, toy.public)
+    with pytest.raises(ValueError, match="two factors"):
+        SecretKey(toy.p, toy.p, PublicKey(toy.p**2, 4, insecure=True))
+
+
+@pytest.mark.parametrize(
+    ("p", "q"),
+    [
+        (15, 11),  # no prime
+        (11, 15),
+        (13, 11),  # 1 mod 4
+        (19, 31),  # gcd(18, 30) = 6
+        (7, 11),  # 3 and 4 bits
+    ],
+)
+def test_primes_of_another_structure_are_refused(p: int, q: int) -> None:
+    SecretKey(19, 23, PublicKey(19 * 23, 4, insecure=True))  # small ones that keep it will do
+    with pytest.raises(ValueError, match="p and q must be primes of one length, both 3 mod 4") as caught:
+        SecretKey(p, q, PublicKey(p * q, 4, insecure=True))
+    assert str(p) not in str(caught.value).replace("3 mod 4", "")
+
+
+@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_secret_key_cannot_be_copied(toy: SecretKey, copier) -> None:
+    with pytest.raises(TypeError, match=r"A SecretKey cannot be pickled or copied: .* Use save and load"):
+        copier(toy)
+    assert pickle.loads(pickle.dumps(toy.public)) == toy.public
+
+
+@pytest.mark.parametrize("spill", [pickle.dumps, copy.deepcopy, dataclasses.asdict, dataclasses.astuple])
+def test_what_holds_a_secret_key_does_not_spill_it(toy: SecretKey, spill) -> None:
+    code = FixedPoint(1.0, 2**-8, clients=3)
+    with pytest.raises(TypeError, match="A SecretKey cannot be pickled or copied"):
+        spill(PaillierSum(code, 2, key=toy.public, secret=toy))
+    spill(PaillierSum(code, 2, key=toy.public))  # without it, nothing stands in the way
+
+
+def test_a_key_is_the_same_as_itself_read_again(toy: SecretKey) -> None:
+    again, other = SecretKey.from_bytes(toy.to_bytes(), insecure=True), SecretKey.for_tests(256)
+    assert (again, hash(again), again.p, again.q) == (toy, hash(toy), toy.p, toy.q)
+    assert toy not in (other, toy.public, None)
 
 
 def test_nothing_prints_a_secret(secret: SecretKey) -> None:
@@ -110,6 +162,15 @@ def test_the_file_of_a_secret_key_is_its_owners(toy: SecretKey, tmp_path: Path) 
     path.chmod(0o640)
     with pytest.raises(DataError, match=r"key: mode must be 0o600 or less, got 0o640. Run: chmod 600 key"):
         SecretKey.load(path, insecure=True)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "no key", tmp_path, tmp_path / "no folder" / "key"):
+        with pytest.raises(
+            DataError, match=r"a secret key must be a file, got none\. Check the path"
+        ) as caught:
+            SecretKey.load(path)
+        assert caught.value.file == path
 
 
 def test_a_damaged_file_is_named(toy: SecretKey, tmp_path: Path) -> None:

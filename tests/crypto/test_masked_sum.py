@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chisquare
 
 from veilrec.core import stream
-from veilrec.crypto import AGGREGATOR, FixedPoint, MaskedSum, SumClient, masked_sum, masks
+from veilrec.crypto import AGGREGATOR, FixedPoint, MaskedSum, SumClient, masked_sum, masks, shamir
 from veilrec.crypto.messages import Envelope, join_entries, split_entries
 
 CODE = FixedPoint(bound=1.0, step=2**-12, clients=7)
@@ -224,17 +224,65 @@ def test_shares_that_nobody_can_open_lose_the_round_loudly() -> None:
         one.opened()  # cat's own mask cannot be rebuilt
 
 
+def lies(one: Round, liar: str, *victims: str) -> bytes:
+    """The last message of a client that changes its shares of some others."""
+    truth = split_entries(payload("reveal", liar, one.clients[liar].reply(one.inbox.pop(liar))))
+    step = int.from_bytes(liar.encode())  # another one for each liar, or two could cancel
+    changed = {name: ((int.from_bytes(truth[name]) + step) % shamir.PRIME).to_bytes(33) for name in victims}
+    return sealed("reveal", liar, join_entries({**truth, **changed}))
+
+
 @pytest.mark.parametrize("gone", [(), ("gil",)])
-def test_a_wrong_share_at_the_end_is_noticed(gone: tuple[str, ...]) -> None:
+def test_a_wrong_share_at_the_end_is_refused_by_name(gone: tuple[str, ...]) -> None:
     one = Round().phase("keys").phase("shares").phase("masked", *gone)
-    held = one.clients["ann"]._held  # ann lies about one client only: a survivor, or the one who left
-    victim = gone[0] if gone else "bob"
-    parts = {name: part[33:] if name in gone else part[:33] for name, part in held.items()}
-    lie = join_entries({**parts, victim: (int.from_bytes(parts[victim]) ^ 1).to_bytes(33)})
-    one.phase("reveal", change={"ann": sealed("reveal", "ann", lie)})
-    words = rf"the rebuilt secret of {victim} must be .* round is lost|secret must be of 256 bits"
+    victim = gone[0] if gone else "bob"  # a survivor, or the one who left
+    one.phase("reveal", change={"ann": lies(one, "ann", victim)})
+    assert one.opened() == total_of(*(name for name in NAMES if name not in gone))
+    reason = f"share of {victim}'s secret must fit the others', got another."
+    assert one.aggregator.refused == [("ann", "reveal", f"{reason} ann changed it, or {victim} dealt it so.")]
+    assert one.opened() == total_of(*one.aggregator.included)
+    assert len(one.aggregator.refused) == 1  # told once, however often the sum is asked for
+
+
+def test_a_client_that_lies_about_everyone_is_found_out_and_asked_last(monkeypatch) -> None:
+    one = Round().phase("keys").phase("shares").phase("masked")
+    one.phase("reveal", change={"ann": lies(one, "ann", *NAMES)})
+    tried = []
+    monkeypatch.setattr(shamir, "_value", lambda *given, real=shamir._value: tried.append(1) or real(*given))
+    assert one.opened() == total_of(*NAMES)
+    assert {found.client for found in one.aggregator.refused} == {"ann"}
+    assert len(tried) < 50  # the first secret takes up to 35 tries, each of the other six one
+
+
+def test_as_many_liars_as_can_be_spared_do_not_stop_the_round() -> None:
+    one = Round().phase("keys").phase("shares").phase("masked")
+    one.phase("reveal", change={name: lies(one, name, "gil") for name in NAMES[:2]})
+    assert one.opened() == total_of(*NAMES)
+    assert [found.client for found in one.aggregator.refused] == ["ann", "bob"]
+    many = Round().phase("keys").phase("shares").phase("masked")
+    many.phase("reveal", change={name: lies(many, name, "gil") for name in NAMES[:3]})
+    assert many.opened() == total_of(*NAMES)
+    assert many.aggregator.refused == []  # three of seven against four: nobody can say who lied
+
+
+@pytest.mark.parametrize(("liars", "gone"), [(NAMES[:4], ()), (NAMES[:1], NAMES[4:])])
+def test_more_wrong_shares_than_can_be_spared_lose_the_round_loudly(liars, gone) -> None:
+    one = Round().phase("keys").phase("shares").phase("masked")
+    one.phase("reveal", *gone, change={name: lies(one, name, "bob") for name in liars})
+    words = r"secret must be the one promised, got others\. Too many .* The mask of bob stays: start another"
     with pytest.raises(ValueError, match=words):
         one.opened()
+
+
+def test_a_key_is_shared_in_one_form_only() -> None:
+    """Five bits of an X25519 key do not count; a liar must not pass with them for honest."""
+    one = Round().phase("keys").phase("shares").phase("masked", "gil").phase("reveal", "gil")
+    rebuilt = one.aggregator._rebuilt("gil")
+    other = bytes([rebuilt[0] ^ 1]) + rebuilt[1:]
+    publics = [masked_sum.X25519PrivateKey.from_private_bytes(key).public_key() for key in (rebuilt, other)]
+    assert publics[0] == publics[1]
+    assert one.aggregator._promised("gil", rebuilt)
+    assert not one.aggregator._promised("gil", other)
 
 
 def test_a_directory_that_lies_about_a_client_is_refused() -> None:

@@ -187,6 +187,18 @@ def test_a_second_share_and_a_stranger_are_refused(toy: SecretKey, word: str) ->
     assert begun.refused[0].reason == "client must be invited to this phase, got 'mallory'."
 
 
+@WORDS
+@pytest.mark.parametrize("thing", [None, "text", 7, bytearray(300), memoryview(bytes(300))])
+def test_what_is_not_bytes_is_refused_by_name(toy: SecretKey, word: str, thing) -> None:
+    sums, values = backend(word, toy), vectors()
+    aggregator, total = run(sums, values, lambda name, _, reply: [thing if name == "cat" else reply])
+    assert [Fraction(float(x)) for x in total] == exact(without(values, "cat"))
+    reason = f"message must be bytes, got {type(thing)}. Parties share no objects."
+    assert aggregator.refused[0] == ("cat", sums.phases[0][1], reason)
+    with pytest.raises(ValueError, match="message must be bytes, got"):
+        sums.client("ann", np.zeros(7, np.int64)).reply(thing)
+
+
 def test_an_unclipped_share_is_refused_where_it_can_be_seen(toy: SecretKey) -> None:
     sums, values = backend("plain", toy), vectors()
     unclipped = np.full(7, 2049, "<i8").tobytes()  # the bound is 2048 steps
@@ -327,9 +339,28 @@ def test_settings_travel_as_bytes(toy: SecretKey) -> None:
         assert len({sums.fingerprint, backend(word, toy, least=3).fingerprint}) == 2
     with pytest.raises(ValueError, match="key size must be 2048 or 3072 bits, got 256"):
         sum_from_bytes(backend("paillier", toy).to_bytes())
-    for wrong in (b"", b"[]", b"{}", b"\xff", backend("plain", toy).to_bytes().replace(b"plain", b"plane")):
-        with pytest.raises(ValueError):
+
+
+def test_settings_that_cannot_be_read_are_told_in_words(toy: SecretKey) -> None:
+    plain, paillier = backend("plain", toy).to_bytes(), backend("paillier", toy).to_bytes()
+    key = toy.public.to_bytes().hex().encode()
+    no_json = "settings of a sum must be JSON with bound, clients, .* Send what to_bytes"
+    for wrong in (b"", b"[]", b"{}", b"\xff", plain[:-1], b"[" * 100_000, b"1" * 5000):
+        with pytest.raises(ValueError, match=no_json) as caught:
             sum_from_bytes(wrong)
+        assert type(caught.value) is ValueError
+    for wrong in (None, "text"):
+        with pytest.raises(ValueError, match="settings of a sum must be bytes, got <class"):
+            sum_from_bytes(wrong)
+    with pytest.raises(ValueError, match="sum must be one of plain, paillier, masked, got 'plane'"):
+        sum_from_bytes(plain.replace(b"plain", b"plane"))
+    for bad in (b"", b"zz", b"abc", key[:-1], b" " + key):
+        with pytest.raises(ValueError, match="key in the settings of a sum must be hexadecimal digits, got"):
+            sum_from_bytes(paillier.replace(key, bad), insecure=True)
+    with pytest.raises(ValueError, match=r"key in the settings of a sum must be .*, got 'None'"):
+        sum_from_bytes(plain.replace(b"plain", b"paillier"))
+    with pytest.raises(ValueError, match="step must be a power of two"):
+        sum_from_bytes(plain.replace(b"0.0009765625", b"1" + b"0" * 400))
 
 
 @WORDS

@@ -246,6 +246,79 @@ def test_too_few_clients_are_not_forwarded(paillier: PaillierSum) -> None:
     assert wire.seen_by(SERVER) == []
 
 
+BAD_VECTORS = {
+    "values must be from -1.0 to 1.0, got 1.5 at 0": np.full(LENGTH, 1.5),
+    "values must be from -1.0 to 1.0, got nan at 3": np.where(np.arange(LENGTH) == 3, np.nan, 0.5),
+    f"shape of a share must be ({LENGTH},), got ({LENGTH - 1},)": np.zeros(LENGTH - 1),
+    f"shape of a share must be ({LENGTH},), got ({LENGTH}, 1)": np.zeros((LENGTH, 1)),
+    "could not convert string to float": ["x"] * LENGTH,
+    "float() argument must be": {"cat": 1.0},
+}
+
+
+@pytest.mark.parametrize("reason", BAD_VECTORS)
+def test_a_bad_vector_is_refused_by_name_and_the_round_goes_on(paillier: PaillierSum, reason: str) -> None:
+    for one in sums(paillier):
+        server, wire, (aggregator, clients) = KeyServer(one), Wire(), parties()
+        total = run_round(server, aggregator, clients, wire, {**VALUES, "cat": BAD_VECTORS[reason]})
+        assert total.included == ("ann", "bob", "dan", "eve")
+        assert total.values.tobytes() == expected("ann", "bob", "dan", "eve")
+        assert [(found.client, found.kind) for found in total.refused] == [("cat", "vector")]
+        assert reason in total.refused[0].reason.replace("'", "")
+        heard = [transfer for transfer in wire.transfers if "cat" in transfer[:2]]
+        assert [transfer.sender for transfer in heard] == [SERVER]  # the settings, and no invitation
+        again = run_round(server, aggregator, clients, wire, VALUES, round=1)
+        assert (again.values.tobytes(), again.refused) == (expected(*NAMES), ())
+
+
+def test_a_bad_vector_that_leaves_too_few_is_told(paillier: PaillierSum) -> None:
+    words = r"number of clients must be from 2 to 5, got 1\. bob was refused: values must be .* got 2\.0 at 0"
+    for one in sums(paillier):
+        two = {"ann": VALUES["ann"], "bob": np.full(LENGTH, 2.0)}
+        with pytest.raises(ValueError, match=words):
+            run_round(KeyServer(one), *parties(), Wire(), two)
+
+
+def test_a_client_whose_vector_was_refused_has_nothing_to_answer_with() -> None:
+    server, wire, (aggregator, clients) = KeyServer(PlainSum(CODE, LENGTH)), Wire(), parties()
+    run_round(server, aggregator, clients, wire, VALUES)
+    with pytest.raises(ValueError, match="encoded values must be from -4096 to 4096"):
+        clients[0].offer(wire, np.full(LENGTH, 4097))
+    aggregator.begin(wire, 1, NAMES)
+    with pytest.raises(ValueError, match="vector must be offered"):
+        clients[0].answer(wire)
+
+
+class _Wild(Client):
+    """A dishonest client: its vector is ``times`` the bound, whatever its code says."""
+
+    times = 1
+
+    def offer(self, wire: Wire, integers: np.ndarray) -> None:
+        super().offer(wire, integers)
+        self._round._integers = np.full(LENGTH, self.times * CODE.levels)
+
+
+@pytest.mark.parametrize(("times", "noticed"), [(4, False), (6, True)])
+def test_an_unclipped_share_of_a_liar_is_seen_in_the_sum_or_nowhere(paillier, times: int, noticed) -> None:
+    """What the docstring of PaillierSum says cannot be seen, and whom the error names when it is."""
+    quiet = dict.fromkeys(NAMES, np.zeros(LENGTH))
+    for one in (MaskedSum(CODE, LENGTH), paillier):
+        wild = _Wild("eve")
+        wild.times = times
+        everyone = KeyServer(one), Aggregator(), [*map(Client, NAMES[:4]), wild], Wire(), quiet
+        if noticed:
+            words = (
+                r"encoded values must be from -20480 to 20480, got 24576 at 0\. A share is out of range\. "
+            )
+            with pytest.raises(ValueError, match=words + r"In the sum: ann, bob, cat, dan, eve\.$"):
+                run_round(*everyone)
+        else:
+            total = run_round(*everyone)
+            assert (total.included, total.refused) == (NAMES, ())
+            assert (total.values == 4.0).all()
+
+
 def test_randomisers_are_made_beforehand(paillier: PaillierSum, monkeypatch) -> None:
     server, wire, (aggregator, clients) = KeyServer(paillier), Wire(), parties()
     two = {name: VALUES[name] for name in NAMES[:2]}

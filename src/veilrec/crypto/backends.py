@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from veilrec.core import check, check_choice
 from veilrec.crypto.fixed_point import FixedPoint
@@ -14,6 +15,7 @@ from veilrec.crypto.sums import SecureSum
 
 SUMS: dict[str, type[SecureSum]] = {one.word: one for one in (PlainSum, PaillierSum, MaskedSum)}
 _FIELDS = {"bound", "clients", "least", "length", "step", "sum"}
+_REMEDY = "Send what to_bytes() of the sum gave, unchanged."
 
 
 def sum_from_bytes(data: bytes, *, insecure: bool = False) -> SecureSum:
@@ -23,13 +25,19 @@ def sum_from_bytes(data: bytes, *, insecure: bool = False) -> SecureSum:
     >>> sum_from_bytes(plain.to_bytes()) == plain
     True
     """
-    found = json.loads(data)
+    check(isinstance(data, bytes), "settings of a sum", "bytes", type(data), _REMEDY)
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
     good = isinstance(found, dict) and set(found) - {"key"} == _FIELDS
-    check(good, "settings of a sum", f"JSON with {', '.join(sorted(_FIELDS))}", data[:80])
+    check(good, "settings of a sum", f"JSON with {', '.join(sorted(_FIELDS))}", data[:80], _REMEDY)
     check_choice("sum", found["sum"], SUMS)
     code = FixedPoint(found["bound"], found["step"], found["clients"])
     length, least = found["length"], found["least"]
     if found["sum"] != PaillierSum.word:
         return SUMS[found["sum"]](code, length, least)
-    key = PublicKey.from_bytes(bytes.fromhex(str(found.get("key", ""))), insecure=insecure)
-    return PaillierSum(code, length, least, key=key)
+    text = found.get("key")
+    good = isinstance(text, str) and re.fullmatch("([0-9a-f]{2})+", text) is not None
+    check(good, "key in the settings of a sum", "hexadecimal digits", str(text)[:40], _REMEDY)
+    return PaillierSum(code, length, least, key=PublicKey.from_bytes(bytes.fromhex(text), insecure=insecure))

@@ -14,7 +14,6 @@ refused, never wrapped or cut: clip first, where the sensitivity is counted.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -50,7 +49,9 @@ class FixedPoint:
         check_positive("bound", self.bound)
         check_positive("step", self.step)
         check_count("clients", self.clients)
-        check(math.frexp(self.step)[0] == 0.5, "step", "a power of two", self.step, "Try 2**-16.")
+        check(
+            Fraction(self.step).numerator.bit_count() == 1, "step", "a power of two", self.step, "Try 2**-16."
+        )
         levels = Fraction(self.bound) / Fraction(self.step)
         check(levels.denominator == 1, "bound", f"a multiple of the step {self.step}", self.bound)
         remedy = "Take a larger step, a smaller bound or fewer clients."

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from veilrec.core import DataError, check, check_choice, require
 from veilrec.crypto.shown import Shown
+from veilrec.crypto.uncopied import Uncopied
 
 KEY_BITS = (2048, 3072)
 _HEADER = struct.Struct(">6sBBH")
@@ -36,7 +37,9 @@ _KINDS = {"public key": 1, "secret key": 2}
 class PublicKey:
     """What a client needs to encrypt: the modulus n and the base h of the randomisers.
 
-    ``insecure`` marks a short key of a test; it is refused everywhere else, and so are its bytes.
+    ``insecure`` marks a short key for tests, which protects nothing. Inside a process it works like any other
+    key. Its bytes are refused wherever the reader does not ask for ``insecure`` as well; the parties of
+    :mod:`veilrec.federated` never ask.
 
     >>> key = SecretKey.for_tests().public
     >>> PublicKey.from_bytes(key.to_bytes(), insecure=True) == key, len(key.fingerprint)
@@ -84,24 +87,42 @@ class PublicKey:
         return key
 
 
-@dataclass(frozen=True)
-class SecretKey:
-    """The two primes, and the public key that belongs to them. Neither ``repr`` nor an error shows them.
+class SecretKey(Uncopied):
+    """The two primes, and the public key that belongs to them; every key is checked when it is made or read.
+
+    Neither ``repr`` nor an error shows the primes. A key can be neither pickled nor copied, and so what holds
+    one cannot be pickled either: bytes with the primes are made by ``to_bytes`` and ``save`` alone.
 
     >>> key = SecretKey.for_tests()
     >>> key
     SecretKey(public=PublicKey(insecure=True))
     >>> SecretKey.from_bytes(key.to_bytes(), insecure=True) == key
     True
+    >>> SecretKey(1, key.public.n, key.public)
+    Traceback (most recent call last):
+        ...
+    ValueError: p and q must be two factors of n above 1, got other numbers. Load or make another key.
     """
 
-    p: int = field(repr=False)
-    q: int = field(repr=False)
-    public: PublicKey
+    why_not_copied = "A SecretKey cannot be pickled or copied: its primes would get out. Use save and load."
 
-    def __post_init__(self) -> None:
-        good = self.p * self.q == self.public.n and self.p != self.q
-        check(good, "p and q", "two factors of n", Shown("other numbers"), "The bytes were damaged.")
+    def __init__(self, p: int, q: int, public: PublicKey) -> None:
+        other, remedy = Shown("other numbers"), "Load or make another key."
+        good = p > 1 and q > 1 and p != q and p * q == public.n
+        check(good, "p and q", "two factors of n above 1", other, remedy)
+        good = p.bit_length() == q.bit_length() and p % 4 == q % 4 == 3 and gcd(p - 1, q - 1) == 2
+        promise = "primes of one length, both 3 mod 4, with gcd(p - 1, q - 1) = 2"
+        check(good and _is_prime(p) and _is_prime(q), "p and q", promise, other, remedy)
+        self.p, self.q, self.public = p, q, public
+
+    def __repr__(self) -> str:
+        return f"SecretKey(public={self.public!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretKey) and other.public == self.public
+
+    def __hash__(self) -> int:
+        return hash(self.public)
 
     @classmethod
     def generate(cls, bits: int = 2048) -> SecretKey:
@@ -139,7 +160,9 @@ class SecretKey:
         size = _size(bits)
         cuts = (0, size, 3 * size, 4 * size, 5 * size)
         n, h, p, q = (int.from_bytes(body[start:stop]) for start, stop in pairwise(cuts))
-        return cls(p, q, PublicKey(n, h, insecure and bits not in KEY_BITS))
+        key = cls(p, q, PublicKey(n, h, insecure and bits not in KEY_BITS))
+        check(key.public.bits == bits, "n", f"of {bits} bits", key.public.bits, "The bytes were damaged.")
+        return key
 
     def save(self, path: str | Path) -> None:
         """Write the key to a file that only its owner may read; whole or not at all."""
@@ -158,6 +181,8 @@ class SecretKey:
     @classmethod
     def load(cls, path: str | Path, *, insecure: bool = False) -> SecretKey:
         """Read a file that :meth:`save` wrote; one that others can read is refused."""
+        if not Path(path).is_file():
+            raise DataError("a secret key must be a file, got none. Check the path, or save one.", file=path)
         mode = Path(path).stat().st_mode & 0o777
         if os.name == "posix" and mode & 0o077:
             remedy = f"Run: chmod 600 {Path(path).name}, and make a new key if others may have read it."
@@ -170,11 +195,15 @@ class SecretKey:
 
 def _blum_prime(bits: int) -> int:
     """A random prime that is 3 mod 4, with its two highest bits set, so that a product has full length."""
-    gmpy2 = require("gmpy2", extra="crypto", purpose="Paillier encryption")
     while True:
         candidate = secrets.randbits(bits) | 3 << (bits - 2) | 3
-        if gmpy2.is_prime(candidate, 40):
+        if _is_prime(candidate):
             return candidate
+
+
+def _is_prime(number: int) -> bool:
+    gmpy2 = require("gmpy2", extra="crypto", purpose="Paillier encryption")
+    return bool(gmpy2.is_prime(number, 40))
 
 
 def _size(bits: int) -> int:

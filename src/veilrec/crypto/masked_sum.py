@@ -12,9 +12,11 @@ of the key. **Never both for one client**: a client answers once in a round. So 
 stays hidden behind its b_u. Simply masking again among the survivors would not be safe: together with the
 late vector, the two sums would differ by exactly one client's values.
 
-More than half of the clients must stay to the end. Not offered: protection from a server that invents
-clients or shows different lists to different clients (that needs signed keys), and sight of a vector out of
-range: the sum of all is checked, and a sum that no honest clients can have made is refused.
+More than half of the clients must stay to the end. Wrong shares at the end are left out, and refused by name
+where that can be told; with more of them than :func:`shamir.recover` can leave out, the round is lost.
+Not offered: protection from a server that invents clients or shows different lists to different clients (that
+needs signed keys), and sight of a vector out of range: the sum of all is checked, and a sum that no honest
+clients can have made is refused.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ from veilrec.core import check
 from veilrec.crypto.fixed_point import Integers
 from veilrec.crypto.masks import SEAL_BYTES, agree, derive, expand, seal, unseal
 from veilrec.crypto.messages import join_entries, split_entries
-from veilrec.crypto.parties import SumAggregator, SumClient
-from veilrec.crypto.shamir import SHARE_BYTES, join, split
+from veilrec.crypto.parties import Refusal, SumAggregator, SumClient
+from veilrec.crypto.shamir import SHARE_BYTES, recover, split
 from veilrec.crypto.sums import SecureSum, write_sum
 
 
@@ -111,7 +113,7 @@ class _MaskedClient(SumClient):
         check(self._directory.get(self.name) == self._entry, "directory", "true about this client", "not so")
         threshold = self._backend.threshold(count)
         mine = split(self._own, threshold, count)
-        key = split(self._mask_key.private_bytes_raw(), threshold, count)
+        key = split(_clamped(self._mask_key.private_bytes_raw()), threshold, count)
         parts = {name: a + b for name, a, b in zip(sorted(self._directory), mine, key)}
         self._held[self.name] = parts.pop(self.name)
         self._sealing = {name: agree(self._seal_key, self._directory[name][:32]) for name in parts}
@@ -212,12 +214,9 @@ class _MaskedAggregator(SumAggregator):
         for name in self._sealed_shares:
             secret = self._rebuilt(name)
             if name in survivors:
-                good = hashlib.sha256(secret).digest() == self._directory[name][64:]
-                self._check_rebuilt(name, good)
                 total -= expand(derive(secret, "own", round, name, ""), len(total), total.dtype)
             else:
                 key = X25519PrivateKey.from_private_bytes(secret)
-                self._check_rebuilt(name, key.public_key().public_bytes_raw() == self._directory[name][32:64])
                 for other in survivors:  # what the survivors added for their pair with the one who left
                     shared = agree(key, self._directory[other][32:64])
                     total -= backend.pair_mask(shared, round, other, name)
@@ -225,10 +224,31 @@ class _MaskedAggregator(SumAggregator):
         return write_sum(signed.astype(np.int64), len(survivors))
 
     def _rebuilt(self, name: str) -> bytes:
-        numbers = {one: x for x, one in enumerate(sorted(self._directory), 1)}
-        parts = {numbers[one]: parts[name] for one, parts in self._revealed.items() if name in parts}
-        return join(parts, self._backend.threshold(len(self._directory)))
+        """What a client promised in the directory, from the shares of the others; wrong ones are refused."""
+        names = dict(enumerate(sorted(self._directory), 1))
+        doubted = {one.client for one in self.refused}  # who lied once is asked last
+        order = sorted(names, key=lambda x: names[x] in doubted)
+        held = {x: self._revealed.get(names[x], {}) for x in order}
+        parts = {x: found[name] for x, found in held.items() if name in found}
+        threshold = self._backend.threshold(len(names))
+        try:
+            secret, wrong = recover(parts, threshold, lambda found: self._promised(name, found))
+        except ValueError as error:
+            raise ValueError(f"{error} The mask of {name} stays: start another round.") from None
+        for liar in (names[x] for x in wrong):
+            del self._revealed[liar][name]
+            reason = f"share of {name}'s secret must fit the others', got another. {liar} changed it"
+            self.refused.append(Refusal(liar, "reveal", f"{reason}, or {name} dealt it so."))
+        return secret
 
-    def _check_rebuilt(self, name: str, good: bool) -> None:
-        remedy = "A client revealed a wrong share; the round is lost."
-        check(good, f"the rebuilt secret of {name}", "the one promised", "another", remedy)
+    def _promised(self, name: str, secret: bytes) -> bool:
+        entry = self._directory[name]
+        if name in self._included:
+            return hashlib.sha256(secret).digest() == entry[64:]
+        key = X25519PrivateKey.from_private_bytes(secret).public_key()
+        return secret == _clamped(secret) and key.public_bytes_raw() == entry[32:64]
+
+
+def _clamped(key: bytes) -> bytes:
+    """The one form in which an X25519 key is shared: in five of its bits, every value means the same key."""
+    return bytes([key[0] & 248, *key[1:31], key[31] & 127 | 64])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from veilrec.core import check, check_count
 from veilrec.crypto.shown import Shown
@@ -50,8 +51,7 @@ class Envelope:
     def open(self, message: bytes, kind: str, sender: str) -> bytes:
         """The payload of a message of this round, of this kind, from this sender."""
         size = _HEADER.size
-        check(len(message) >= size, "message", f"at least {size} bytes long", len(message))
-        magic, version, found, fingerprint, number, length = _HEADER.unpack_from(message)
+        magic, version, found, fingerprint, number, length = _header(message)
         check(magic == _MAGIC, "message", "a message of veilrec", magic)
         check(version == _VERSION, "version", str(_VERSION), version, "Both ends need the same veilrec.")
         found = found.rstrip(b"\0").decode("ascii", "replace")
@@ -72,8 +72,13 @@ def peek_round(message: bytes) -> int:
     >>> peek_round(Envelope(bytes(16), round=3).seal("begin", "sum", b""))
     3
     """
+    return int(_header(message)[4])
+
+
+def _header(message: bytes) -> tuple[Any, ...]:
+    check(isinstance(message, bytes), "message", "bytes", type(message), "Parties share no objects.")
     check(len(message) >= _HEADER.size, "message", f"at least {_HEADER.size} bytes long", len(message))
-    return int(_HEADER.unpack_from(message)[4])
+    return _HEADER.unpack_from(message)
 
 
 def join_entries(entries: Mapping[str, bytes]) -> bytes:

@@ -25,11 +25,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any
 
 from veilrec.core import check, check_count, require
 from veilrec.crypto.keys import PublicKey, SecretKey
 from veilrec.crypto.shown import Shown
+from veilrec.crypto.uncopied import Uncopied
 
 _HEADER = struct.Struct(">6sB16sII")
 _MAGIC, _VERSION = b"VRCIPH", 1
@@ -98,7 +99,7 @@ class Ciphertexts:
         return cls(key, values, summands)
 
 
-class Encryptor:
+class Encryptor(Uncopied):
     """Encrypts under one public key, with randomisers made beforehand where there are some.
 
     >>> encryptor = Encryptor(SecretKey.for_tests().public)
@@ -107,6 +108,8 @@ class Encryptor:
     >>> encryptor.prepared
     1
     """
+
+    why_not_copied = "An Encryptor cannot be copied: a randomiser would be used twice. Make a new one."
 
     def __init__(self, key: PublicKey) -> None:
         gmpy2 = _gmpy2()
@@ -150,9 +153,6 @@ class Encryptor:
         if self._process != os.getpid():  # a forked child must not use its parent's randomisers again
             self._pool.clear()
             self._process = os.getpid()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("An Encryptor cannot be copied: a randomiser would be used twice. Make a new one.")
 
 
 @lru_cache(maxsize=2)

@@ -3,7 +3,7 @@
 The aggregator sees ciphertexts and no key. The holder of the key must see the aggregate only: it could
 decrypt a single share, so the two must be run by parties that do not collude (the third party of PF-GNR).
 A client that drops out leaves nothing behind. A share that is out of range inside its ciphertexts cannot be
-seen by the aggregator; when the sum is read, a slot beyond what the clients can have made stops the round.
+seen: see :class:`PaillierSum`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ from veilrec.crypto.sums import SecureSum
 @dataclass(frozen=True)
 class PaillierSum(SecureSum):
     """Sums of encrypted vectors. Clients and aggregator need ``key``; only the reader has ``secret``.
+
+    The bound holds for clients that keep to it: their own code refuses a larger value, and nobody else can.
+    One dishonest client among N can move the sum by far more than the bound, and as long as every slot of the
+    sum stays within N x bound, nobody notices. A slot beyond that stops the round when the sum is read, and
+    nothing tells whose share it was. To see more takes proofs of range, which are not offered.
 
     >>> from veilrec.crypto import FixedPoint
     >>> secret = SecretKey.for_tests()

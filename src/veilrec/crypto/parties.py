@@ -16,7 +16,7 @@ AGGREGATOR = "aggregator"
 
 
 class Refusal(NamedTuple):
-    """A message that was refused: whose, of which kind, and why.
+    """A message, or a vector or a share in it, that was refused: whose, of which kind, and why.
 
     >>> Refusal("ann", "share", "length must be 8, got 7.").client
     'ann'

@@ -12,7 +12,8 @@ wire below must authenticate them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -167,8 +168,12 @@ class Client(_Member):
             self._own_encryptor(self.sum).prepare(rounds * self.sum.ciphertexts)
 
     def offer(self, wire: Wire, integers: NDArray[np.int64]) -> None:
-        """Enter a round with an encoded vector (``sum.codec.encode``); older messages are thrown away."""
+        """Enter a round with an encoded vector (``sum.codec.encode``); older messages are thrown away.
+
+        A vector that is refused raises, and the client stays out of the round.
+        """
         wire.receive(self.name)
+        self._round = None
         if isinstance(self.sum, PaillierSum):
             self._round = self.sum.client(self.name, integers, self._own_encryptor(self.sum))
         else:
@@ -198,6 +203,10 @@ def run_round(
 ) -> Total:
     """One round over the wire: every client of ``values`` is invited; those whose line breaks are left out.
 
+    A client whose vector cannot be offered (unclipped, NaN, of another length) is not invited and listed in
+    ``refused``, with the kind "vector". The reason is the client's own error and may quote one of its values:
+    it goes to the caller, who has them all, and not over the wire.
+
     See :class:`KeyServer` for an example.
 
     >>> from veilrec.crypto import MaskedSum
@@ -207,18 +216,39 @@ def run_round(
     >>> total = run_round(server, Aggregator(), clients, Wire(cut={"cat": 2}), values)
     >>> total.values, total.included
     (array([0.75]), ('ann', 'bob'))
+    >>> total = run_round(server, Aggregator(), clients, Wire(), {**values, "bob": [9.0]}, round=1)
+    >>> total.included, total.refused[0].client
+    (('ann', 'cat'), 'bob')
     """
     new = [party for party in (aggregator, *clients) if not party.joined]
     server.announce(wire, [party.name for party in new])
     for party in new:
         party.join(wire)
-    present = [client for client in clients if client.name in values]
-    for client in present:
-        client.offer(wire, client.sum.codec.encode(values[client.name]))
-    aggregator.begin(wire, round, [client.name for client in present])
+    present, refused = [], []
+    for client in clients:
+        if client.name in values:
+            try:
+                client.offer(wire, client.sum.codec.encode(values[client.name]))
+                present.append(client)
+            except (TypeError, ValueError) as error:
+                refused.append(Refusal(client.name, "vector", str(error)))
+    with _adding(" ".join(f"{one.client} was refused: {one.reason}" for one in refused)):
+        aggregator.begin(wire, round, [client.name for client in present])
     for _ in aggregator.sum.phases:
         for client in present:
             client.answer(wire)
         aggregator.gather(wire)
     aggregator.forward(wire)
-    return Total(server.read(wire, round), aggregator.included, aggregator.refused)
+    with _adding(f"In the sum: {', '.join(aggregator.included)}."):
+        total = server.read(wire, round)
+    return Total(total, aggregator.included, (*refused, *aggregator.refused))
+
+
+@contextmanager
+def _adding(words: str) -> Iterator[None]:
+    """Errors from inside end with these words."""
+    try:
+        yield
+    except ValueError as error:
+        error.args = (f"{error} {words}".strip(),)
+        raise
