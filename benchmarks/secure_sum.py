@@ -4,17 +4,20 @@
 
 Part 1: 10,000 floats from 50 clients, encrypted, added and decrypted; python-paillier does the same value by
 value on 200 values in the same run, scaled up, with the same grid, so that it never rescales. Part 2: one
-round of 200 clients, each with a whole table of 1682 x 64 values. Clients live in two processes that hold
-randomisers made beforehand (the offline cost is reported) and send bytes; online is from the first message
-to the decoded sum. Part 3: the same round with every other backend. Sums are compared bit for bit. Seconds
-of the processor stand beside those of the wall, because other work stretches only the latter. CKKS is
-measured if ``tenseal`` is installed; it is not a part of veilrec (docs/decisions/0004-secure-sums.md).
+round of PF-GNR with 200 users of ML-100K (of made-up data, where VEILREC_DATA is not set): each sends the
+gradient in all 1682 x 64 item values, the rows of all users, its weight and its loss. Clients live in two
+processes that hold randomisers made beforehand (the offline cost is reported) and send bytes; online is from
+the first message to the decoded sum. Part 3: the same round with every other backend. Sums are compared bit
+for bit. Seconds of the processor stand beside those of the wall, because other work stretches only the
+latter. CKKS is measured if ``tenseal`` is installed; it is not a part of veilrec
+(docs/decisions/0004-secure-sums.md).
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import time
 from collections.abc import Iterator
 from importlib import metadata
@@ -24,7 +27,9 @@ from typing import Any
 
 import numpy as np
 import phe
+import torch
 
+import veilrec as vr
 from veilrec.core import environment, stream, write_json
 from veilrec.crypto import (
     Encryptor,
@@ -37,14 +42,43 @@ from veilrec.crypto import (
     decrypt,
     sum_from_bytes,
 )
+from veilrec.models import Adjacency, LightGCNBackbone
+from veilrec.systems.pf_gnr_clients import client_gradients, sent_vectors
+from veilrec.systems.pf_gnr_rounds import Shares, grid
 
 TIME_RATIO, SIZE_RATIO, ONLINE_SECONDS = 300.0, 30.0, 60.0
 PEER_VALUES, WORKERS, SEED = 200, 2, 1
 
 
 def values_of(name: str, length: int) -> np.ndarray:
-    """A client's vector: a function of its name."""
+    """A client's vector in part 1: a function of its name."""
     return stream(SEED, "secure sum", name).uniform(-1, 1, length)
+
+
+class Round:
+    """What the first ``clients`` users say of the first ``items`` items in the first round of a fit."""
+
+    size, temperature, user_power = 64, 0.2, 0.5
+
+    def __init__(self, clients: int, items: int) -> None:
+        known = bool(os.environ.get("VEILREC_DATA"))
+        self.data = vr.load("ml-100k") if known else vr.synthetic(943, 1682, 100_000, seed=SEED)
+        history = self.data.matrix()[:clients, :items].tocsr()
+        told = np.diff(history.indptr)
+        graph, generator = Adjacency(history), torch.Generator().manual_seed(SEED)
+        users, vectors = sent_vectors(LightGCNBackbone(graph, self.size, 3, generator))
+        history.data = np.repeat(np.power(np.maximum(told, 1.0), self.user_power - 1), told).astype(
+            np.float32
+        )
+        found = client_gradients(users, vectors, history, np.arange(items), temperature=self.temperature)
+        self.codec = grid(items, clients, self.user_power, 1 / self.temperature)
+        self.names = [f"client {n:03d}" for n in range(clients)]
+        self.shares = Shares.of(found, self.codec)
+        self.length = (items + clients) * self.size + 2
+
+    def whole(self, name: str) -> np.ndarray:
+        """A client's message, in steps of the grid."""
+        return self.shares.message(self.names.index(name))
 
 
 class Clock:
@@ -123,7 +157,9 @@ def devices(line: Connection) -> None:
     sums = sum_from_bytes(line.recv_bytes())
     assert isinstance(sums, PaillierSum)
     names = line.recv_bytes().decode().split("\n")
-    encoded = {name: sums.codec.encode(values_of(name, sums.length)) for name in names}
+    clients, items = map(int, line.recv_bytes().decode().split())
+    play = Round(clients, items)
+    encoded = {name: play.whole(name) for name in names}
     clock, encryptors = Clock(), {}
     for name in names:
         encryptors[name] = Encryptor(sums.key)
@@ -138,10 +174,10 @@ def devices(line: Connection) -> None:
     line.send_bytes(str(time.process_time() - began).encode())
 
 
-def paillier_round(code: FixedPoint, names: list[str], length: int) -> dict[str, Any]:
+def paillier_round(play: Round, items: int) -> dict[str, Any]:
     """Part 2: the clients in their processes; aggregator and key server here."""
-    secret = SecretKey.generate(2048)
-    sums = PaillierSum(code, length, key=secret.public, secret=secret)
+    secret, names = SecretKey.generate(2048), play.names
+    sums = PaillierSum(play.codec, play.length, key=secret.public, secret=secret)
     context = multiprocessing.get_context("spawn")
     lines, groups = [], [names[start::WORKERS] for start in range(WORKERS)]
     for group in groups:
@@ -149,6 +185,7 @@ def paillier_round(code: FixedPoint, names: list[str], length: int) -> dict[str,
         context.Process(target=devices, args=(there,), daemon=True).start()
         here.send_bytes(sums.to_bytes())
         here.send_bytes("\n".join(group).encode())
+        here.send_bytes(f"{len(names)} {items}".encode())
         lines.append(here)
     offline = [line.recv_bytes().decode().split() for line in lines]
     print("offline", offline, flush=True)
@@ -189,9 +226,10 @@ def paillier_round(code: FixedPoint, names: list[str], length: int) -> dict[str,
     }
 
 
-def in_process(sums: SecureSum, names: list[str]) -> dict[str, Any]:
+def in_process(sums: SecureSum, play: Round) -> dict[str, Any]:
     """Part 3: plain and masked, all parties in this process."""
-    clients = {name: sums.client(name, sums.codec.encode(values_of(name, sums.length))) for name in names}
+    names = play.names
+    clients = {name: sums.client(name, play.whole(name)) for name in names}
     clock, spent = Clock(), time.process_time()
     aggregator = sums.aggregator(0, names)
     inbox, up, down = aggregator.begin(), 0, 0
@@ -211,7 +249,7 @@ def in_process(sums: SecureSum, names: list[str]) -> dict[str, Any]:
     }
 
 
-def ckks_round(names: list[str], length: int, exact: np.ndarray) -> dict[str, Any]:
+def ckks_round(play: Round, exact: np.ndarray) -> dict[str, Any]:
     """Part 3: CKKS, ring dimension 8192, for the decision whether it earns a place."""
     try:
         import tenseal
@@ -219,8 +257,9 @@ def ckks_round(names: list[str], length: int, exact: np.ndarray) -> dict[str, An
         return {"sum": "ckks", "measured": False, "reason": "tenseal is not installed"}
     context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, 8192, coeff_mod_bit_sizes=[60, 40, 60])
     context.global_scale = 2.0**40
+    length, names = play.length, play.names
     chunks = [slice(at, min(at + 4096, length)) for at in range(0, length, 4096)]
-    data = {name: values_of(name, length) for name in names}
+    data = {name: play.codec.decode(play.whole(name)) for name in names}
     clock = Clock()
     total: list[Any] = []
     size = 0
@@ -270,23 +309,19 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--values", type=int, default=1682 * 64)
+    parser.add_argument("--items", type=int, default=1682)
     parser.add_argument("--out", type=Path, default=Path("docs/results/secure-sum.json"))
     chosen = parser.parse_args()
     small = beside_python_paillier()
     print(small, flush=True)
-    code = FixedPoint(bound=1.0, step=2**-16, clients=chosen.clients)
-    names = [f"client {i:03d}" for i in range(chosen.clients)]
-    rows = [
-        in_process(PlainSum(code, chosen.values), names),
-        in_process(MaskedSum(code, chosen.values), names),
-    ]
-    rows.insert(1, paillier_round(code, names, chosen.values))
+    play = Round(chosen.clients, chosen.items)
+    code = play.codec
+    rows = [in_process(way(code, play.length), play) for way in (PlainSum, MaskedSum)]
+    rows.insert(1, paillier_round(play, chosen.items))
     plain = rows[0]["_total"]
     for row in rows:
         row["same_bits_as_plain"] = row.pop("_total").tobytes() == plain.tobytes()
-    float_sum = np.sum([values_of(name, chosen.values) for name in names], axis=0)
-    rows.append(ckks_round(names, chosen.values, float_sum))
+    rows.append(ckks_round(play, plain))
     for row in rows:
         if "online_seconds" in row:
             row["times_plain"] = round(row["online_seconds"] / rows[0]["online_seconds"], 1)
@@ -298,12 +333,14 @@ def main() -> int:
     failed += [f"bits of {row['sum']}" for row in rows[:3] if not row["same_bits_as_plain"]]
     record = {
         "command": "python benchmarks/secure_sum.py",
-        "data_fingerprint": None,
-        "seeds": f"values from seed {SEED}; keys and randomness from the operating system",
+        "data": play.data.name,
+        "data_fingerprint": play.data.fingerprint,
+        "seeds": f"start vectors from seed {SEED}; keys and randomness from the operating system",
         "beside_python_paillier": small,
         "round": {
             "clients": chosen.clients,
-            "values_per_client": chosen.values,
+            "items": chosen.items,
+            "values_per_client": play.length,
             "bound": code.bound,
             "step": code.step,
             "slot_bits": code.slot_bits,

@@ -133,18 +133,19 @@ def test_available_lists_everything(empty: Path) -> None:
     assert all(row.description and row.publisher and row.terms for row in rows.values())
 
 
-def test_gowalla_keeps_its_split(empty: Path) -> None:
-    folder = empty / "mine" / "gowalla"
+@pytest.mark.parametrize("name", ["gowalla", "yelp2018"])
+def test_a_published_split_is_kept(empty: Path, name: str) -> None:
+    folder = empty / "mine" / name
     folder.mkdir(parents=True)
     (folder / "train.txt").write_text("0 5 6\n1 6\n")
     (folder / "test.txt").write_text("0 7\n1 5\n")
-    split = predefined_split("gowalla", data_dir=empty / "mine")
+    split = predefined_split(name, data_dir=empty / "mine")
     assert split is not None
     assert split.train.frame().rows() == [(0, 5), (0, 6), (1, 6)]
     assert split.test.frame().rows() == [(0, 7), (1, 5)]
-    assert split.source_fingerprint == load("gowalla", data_dir=empty / "mine").fingerprint
-    with pytest.raises(ValueError, match="duplicates must be left out for gowalla"):
-        load("gowalla", data_dir=empty / "mine", duplicates="first")
+    assert split.source_fingerprint == load(name, data_dir=empty / "mine").fingerprint
+    with pytest.raises(ValueError, match=f"duplicates must be left out for {name}"):
+        load(name, data_dir=empty / "mine", duplicates="first")
 
 
 def test_fetchable_sets_have_recipes_for_the_files_they_need() -> None:

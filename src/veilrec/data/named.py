@@ -25,6 +25,8 @@ from veilrec.data.split import Split, predefined
 from veilrec.data.store import load_dataset
 
 Files = Mapping[str, Path]
+_SPLIT = ("gowalla", "yelp2018")
+"""Sets that come with a split."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,12 @@ def load(name: str, *, data_dir: str | Path | None = None, duplicates: str | Non
 
 
 def predefined_split(name: str, *, data_dir: str | Path | None = None) -> Split | None:
-    """The split that was published with a data set (gowalla), None for one without.
+    """The split that was published with a data set (gowalla, yelp2018), None for one without.
 
     >>> predefined_split("ml-100k") is None
     True
     """
-    if name != "gowalla":
+    if name not in _SPLIT:
         check_choice("name", name, [*SETS, *_imported()])
         return None
     files = _find(SETS[name], data_dir)
@@ -233,9 +235,13 @@ def _ml_1m(files: Files, duplicates: str) -> Dataset:
     )
 
 
-def _gowalla(files: Files, duplicates: str) -> Dataset:
-    check(duplicates == "last", "duplicates", "left out for gowalla", duplicates, "It has no repeated pairs.")
-    return read_lightgcn(files["train.txt"], files["test.txt"], name="gowalla")[0]
+def _lightgcn(name: str) -> Callable[[Files, str], Dataset]:
+    def build(files: Files, duplicates: str) -> Dataset:
+        remedy = "It has no repeated pairs."
+        check(duplicates == "last", "duplicates", f"left out for {name}", duplicates, remedy)
+        return read_lightgcn(files["train.txt"], files["test.txt"], name=name)[0]
+
+    return build
 
 
 def _ciao(files: Files, duplicates: str) -> Dataset:
@@ -329,7 +335,16 @@ SETS: Mapping[str, NamedSet] = {
             "no licence stated, cite",
             "https://github.com/gusye1234/LightGCN-PyTorch (data/gowalla)",
             ("train.txt", "test.txt"),
-            _gowalla,
+            _lightgcn("gowalla"),
+        ),
+        NamedSet(
+            "yelp2018",
+            "1,561,406 reviews of 31,668 users, with the train and test split of NGCF and LightGCN",
+            "Yelp; split by the authors of NGCF",
+            "academic use, no redistribution",
+            "https://github.com/gusye1234/LightGCN-PyTorch (data/yelp2018)",
+            ("train.txt", "test.txt"),
+            _lightgcn("yelp2018"),
         ),
         NamedSet(
             "ciao",

@@ -14,7 +14,7 @@ report would have to leave the true edges alone.
 ``PFGNR`` is the certified twin A, with epsilon per edge against everybody and for everything that leaves a
 device:
 
-    device   1.  report every edge bit once by randomised response, which no encoder of its epsilon betters
+    device   1.  report every edge bit once by randomised response
     server   2.  spread vectors over the report, put right for its lies      (``models/debiased.py``)
              3.  learn the reported edges as labels, put right likewise; publish the item vectors
     device   4.  fit the own vector to the true edges by a ridge on the item vectors; rank what it has not

@@ -3,9 +3,9 @@
 Guarantee. Unit: one edge, added or removed; local: each user can run it alone. An edge is reported with p1
 = t e^epsilon / (1 + e^epsilon), a cell without one with p0 = t / (1 + e^epsilon), t a public thinning rate:
 pure epsilon per edge, whoever sees the report. A user with k edges pays k epsilon for all of them together.
-No encoder that treats items alike and keeps epsilon per edge reports a larger share of true edges (Warner,
-1965, attains the bound posterior odds <= e^epsilon x prior odds). The probability of a false edge is
-rounded up.
+Of one user, no encoder that treats items alike and keeps epsilon per edge reports a larger share of true
+edges (Warner, 1965, attains the bound posterior odds <= e^epsilon x prior odds). The probability of a false
+edge is rounded up.
 """
 
 from __future__ import annotations
