@@ -64,6 +64,11 @@ def test_eight_attackers_on_three_attributes_take_four_minutes(tmp_path: Path) -
     run("attribute_attack.py", out=tmp_path / "attack.json")
 
 
+@needs_data
+def test_a_large_graph_is_reported_in_a_minute(tmp_path: Path) -> None:
+    run("edge_reports.py", out=tmp_path / "reports.json")
+
+
 def test_packed_paillier_beats_value_by_value(tmp_path: Path) -> None:
     """The ratios to python-paillier in full; the large round with fewer clients and values."""
     run("secure_sum.py", "--clients", "20", "--items", "300", out=tmp_path / "secure-sum.json")
