@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from sklearn import metrics as oracle
 
 import veilrec as vr
@@ -16,8 +17,10 @@ from veilrec.attacks import links_attackers as attackers
 from veilrec.attacks.links_cells import draw_people, link_cells, split_edges
 from veilrec.attacks.links_knowledge import Knowledge, NotApplicable, standard
 from veilrec.attacks.links_metrics import RATES, Curve
+from veilrec.attacks.links_network import network_influence
 from veilrec.attacks.links_nulls import known_edges, popularity
 from veilrec.core import DataError, stream
+from veilrec.models import Adjacency, GATBackbone, GraphSAGEBackbone, LightGCNBackbone, NGCFBackbone
 from veilrec.systems import SYSTEMS
 from veilrec.training import Recommender
 
@@ -296,6 +299,129 @@ def test_vectors_are_found_by_name_and_width(small) -> None:
             attackers.inner_product(know)
 
 
+# -- influence through a network ---------------------------------------------------------------------------
+
+
+def networks(graph: Adjacency, layers: int) -> dict[str, torch.nn.Module]:
+    def randoms() -> torch.Generator:
+        return torch.Generator().manual_seed(3)
+
+    return {
+        "lightgcn": LightGCNBackbone(graph, 4, layers, randoms()),
+        "ngcf": NGCFBackbone(graph, 4, layers, 0.0, randoms()),
+        "gat": GATBackbone(graph, 4, layers, 2, randoms()),
+        "graphsage": GraphSAGEBackbone(graph, 4, layers, randoms()),
+    }
+
+
+def moved(network: torch.nn.Module, user: int, item: int, along: np.ndarray, step: float = 1e-3) -> float:
+    """LinkTeller as printed, a coordinate at a time: nudge the item, watch the user, divide by the nudge."""
+    found, node = [], network.graph.shape[0] + item
+    for place in range(4):
+        ends = []
+        for sign in (1, -1):
+            with torch.no_grad():
+                network.embedding[node, place] += sign * step
+                ends.append(network()[0][user].double().numpy() @ along)
+                network.embedding[node, place] -= sign * step
+        found.append((ends[0] - ends[1]) / (2 * step))
+    return float(np.linalg.norm(found))
+
+
+@pytest.mark.parametrize("word", ["lightgcn", "ngcf", "gat", "graphsage"])
+def test_network_influence_is_what_a_nudge_does(small, word: str) -> None:
+    network = networks(Adjacency(small.matrix()), 3)[word]
+    know = knowledge(small, {"network": lambda: network})
+    fast = network_influence(know)(np.arange(40))
+    root = network.graph.degree.sqrt().numpy()
+    width = network()[0].shape[1]
+    along = stream(know.seed, "links", "watched direction").standard_normal(width)
+    scale = np.linalg.norm(along) if word == "lightgcn" else 1.0  # the identity sends back all of it
+    for user, item in itertools.product((0, 7), (1, 4, 11, 20)):
+        slow = moved(network, user, item, along) * root[user] * root[40 + item]
+        assert fast[user, item] * scale == pytest.approx(slow, rel=0.03, abs=3e-3), (user, item)
+
+
+@pytest.mark.parametrize("word", ["lightgcn", "ngcf", "gat", "graphsage"])
+def test_two_layers_carry_nothing_but_edges(small, word: str) -> None:
+    network = networks(Adjacency(small.matrix()), 2)[word]
+    found = network_influence(knowledge(small, {"network": lambda: network}))(np.arange(40))
+    assert not found[small.matrix().toarray() == 0].any()
+
+
+TINY = {"epochs": 2, "embedding_size": 16}
+
+
+def influence_of_the_server(model, parts, word: str = "network influence") -> LinkOutcome:
+    found = link_attack(model, parts, adversaries="S", attackers=word, **FAST)
+    return found.outcome("S", word)
+
+
+@pytest.mark.parametrize("word", ["lightgcn", "ngcf", "gat", "graphsage"])
+def test_who_may_perturb_a_plain_network_reads_its_graph(parts, word: str, tmp_path) -> None:
+    model = SYSTEMS[word](**TINY).fit(parts.train, progress=False)
+    row = influence_of_the_server(model, parts)
+    assert row.value("auc") > 0.99
+    assert not [name for name in model.shared if name.startswith("network")]
+    again = vr.load_model(model.save(tmp_path / word))
+    assert np.array_equal(influence_of_the_server(again, parts).draws, row.draws)
+
+
+@pytest.mark.parametrize(
+    ("word", "settings"),
+    [
+        ("lapgraph", {}),
+        ("dprr", {}),
+        ("pf-gnr-paper", {}),
+        ("pf-gnr-paper", {"ablation": "LDP"}),
+        ("pf-gnr-paper", {"backbone": "ngcf"}),
+        ("pf-gnr-paper", {"backbone": "gat"}),
+        ("pf-gnr-paper", {"backbone": "graphsage"}),
+    ],
+)
+def test_the_server_perturbs_over_the_report_alone(parts, word: str, settings) -> None:
+    """It tells more than chance and less than all; and with other histories in the model, the same."""
+    model = SYSTEMS[word](epsilon=3.0, **TINY, **settings)
+    model.fit(parts.train, seed=1, progress=False, secure=False)
+    row = influence_of_the_server(model, parts)
+    assert 0.6 < row.value("auc") < 0.99
+    model._history = sp.csr_matrix(model.history[::-1])
+    assert np.array_equal(influence_of_the_server(model, parts).draws, row.draws)
+    graph = model.view("S")["network"]().graph.matrix
+    assert np.array_equal(graph.indices, model.private["graph_indices"])
+
+
+def test_ablations_without_a_report_run_on_the_graph_itself(parts) -> None:
+    model = SYSTEMS["pf-gnr-paper"](ablation="HE", **TINY).fit(parts.train, progress=False, secure=False)
+    assert influence_of_the_server(model, parts).value("auc") > 0.99
+
+
+def test_nobody_else_has_the_network_and_twins_keep_it_from_the_server(parts) -> None:
+    ngcf = SYSTEMS["ngcf"](**TINY).fit(parts.train, progress=False)
+    assert "network" in ngcf.view("S")
+    assert not {"network"} & ({*ngcf.view("O")} | {*ngcf.view("X")})
+    twin = SYSTEMS["pf-gnr"](**TINY).fit(parts.train, progress=False, secure=False)
+    assert "network" not in twin.view("S")
+    ngcf.private = {name: a for name, a in ngcf.private.items() if not name.startswith("network")}
+    found = link_attack(ngcf, parts, adversaries="S", attackers=["network influence", "cosine"], **FAST)
+    why = found.not_applicable["S", "network influence"]
+    assert why == "this ngcf was saved without its network. Fit it again"
+
+
+def test_gap_is_probed_by_its_fold_in(parts) -> None:
+    """Sums over neighbours were drawn once, so there is no network to perturb; its scores are linear in the
+    history, but for the noise."""
+    noisy, clear = (
+        SYSTEMS["gap"](epochs=20, embedding_size=16, epsilon=epsilon).fit(
+            parts.train, seed=1, progress=False, secure=False
+        )
+        for epsilon in (1.0, 1e4)
+    )
+    found = [influence_of_the_server(model, parts, "influence").value("auc") for model in (noisy, clear)]
+    assert found[0] + 0.05 < found[1]
+    assert found[1] > 0.8
+
+
 # -- planted leaks, and none ------------------------------------------------------------------------------
 
 QUIET = ["score", "score similarity"]
@@ -380,6 +506,30 @@ def test_the_server_sees_what_its_class_says(parts) -> None:
         DataError, match=r"bpr must show S something to work on, got nothing. inner product: this"
     ):
         link_attack(model, parts, adversaries="S", attackers=["inner product"], **FAST)
+
+
+@pytest.mark.parametrize("word", ["ease", "lightgcn", "pf-gnr"])
+def test_the_server_can_do_what_an_outsider_can(parts, word: str) -> None:
+    known = {field.name for field in dataclasses.fields(SYSTEMS[word]) if field.init}
+    model = SYSTEMS[word](**{name: value for name, value in TINY.items() if name in known})
+    model.fit(parts.train, seed=1, progress=False, secure=False)
+    outside = [name for name, one in LINK_ATTACKERS.items() if "O" in one.adversaries]
+    assert all("S" in LINK_ATTACKERS[name].adversaries for name in outside)
+    found = link_attack(model, parts, adversaries=["O", "S"], attackers=[*outside, "logistic"], **FAST)
+    theirs = [row for row in found.outcomes if row.adversary == "O" and row.attacker != "logistic"]
+    for row in theirs:
+        assert np.array_equal(found.outcome("S", row.attacker).draws, row.draws)
+    assert theirs
+    alone = link_attack(model, parts, adversaries="S", attackers=["fold-in", "logistic"], **FAST)
+    assert np.array_equal(alone.outcome("S", "fold-in").draws, found.outcome("S", "fold-in").draws)
+
+
+def test_the_server_of_twin_b_knows_what_is_published_and_no_more(parts) -> None:
+    model = SYSTEMS["pf-gnr-sums"](**TINY).fit(parts.train, seed=1, progress=False, secure=False)
+    found = link_attack(model, parts, adversaries=["O", "S"], **FAST)
+    rows = {side: {row.attacker: row for row in found.outcomes if row.adversary == side} for side in "OS"}
+    assert {*rows["S"]} == {*rows["O"]} == {"fold-in", "item similarity", "logistic", "boosting"}
+    assert found.best("S").value() == found.best("O").value()
 
 
 def test_the_published_part_alone_cannot_look_up_histories(parts) -> None:

@@ -265,7 +265,7 @@ def test_pandas_in_pandas_out(word: str) -> None:
         {"uid": ["a", "a", "b", "b", "c"], "sku": ["x", "y", "y", "z", "x"], "stars": [5, 3, 4, 2, 1]}
     )
     people = pd.DataFrame({"uid": ["a", "b", "c"], "gender": ["F", "M", "F"]})
-    data = vr.read(frame, user="uid", item="sku", rating="stars", users=people)
+    data = vr.read(frame, user="uid", item="sku", rating="stars", rating_range=(1, 5), users=people)
     assert isinstance(data, Dataset)
     assert model.word == word
     assert isinstance(quick(word).fit(data, progress=False).recommend(k=2), pd.DataFrame)

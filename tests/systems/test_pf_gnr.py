@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import veilrec as vr
-from veilrec.attacks import two_world_epsilon
+from veilrec.attacks import Round, recover_edges, two_world_epsilon, undo_spreading
 from veilrec.data import Dataset
 from veilrec.models import (
     Adjacency,
@@ -311,35 +311,13 @@ def test_a_device_that_is_left_out_is_missed() -> None:
 
 
 def recover(rounds: list, reported: np.ndarray) -> np.ndarray:
-    """The row-recovery attack: edges of all users from what the server logs, and from nothing else.
-
-    It holds dL/dE and its own embeddings E of each round, and the reported graph, so it knows
-    P = (I + A + A^2 + A^3) / 4 and undoes it: dL/dZ = P^+ dL/dE, up to the eigenvector of A at -1, where P is
-    0. That part follows from sum_u dL/dz_u z_u' = sum_i z_i dL/dz_i', true of any loss of scores. Row u is
-    sum_j (n_u softmax_j - a_uj) z_j, linear in the unknown a_u: d equations a round.
-    """
-    n_users = len(reported)
-    p = spreading(reported)
-    values, vectors = torch.linalg.eigh(p)
-    lost = vectors[:, values.abs() < 1e-9]
-    assert lost.shape[1] == 1  # one connected component
-    left, right = [], []
+    """Edges of all users from what the server logs: dL/dE, its own embeddings E, and the reported graph."""
+    p, n_users, log = spreading(reported).numpy(), len(reported), []
     for gradient, e in rounds:
-        z = p @ e
-        u, v = z[:n_users], z[n_users:]
-        d_z = torch.linalg.pinv(p, rtol=1e-9) @ gradient
-        missing = d_z[:n_users].T @ u - v.T @ d_z[n_users:]  # [d, d], 0 if d_z were whole
-        d = v.shape[1]
-        along_users, along_items = u.T @ lost[:n_users, 0], v.T @ lost[n_users:, 0]
-        system = torch.einsum("ik,j->ijk", torch.eye(d), along_users)
-        system = system - torch.einsum("i,jk->ijk", along_items, torch.eye(d))
-        w = torch.linalg.lstsq(system.reshape(d * d, d), -missing.reshape(-1, 1), driver="gelsd").solution
-        rows = (d_z + lost @ w.T)[:n_users]
-        soft = torch.softmax(u @ v.T, dim=1)  # [users, items]
-        left.append((soft @ v)[:, :, None] - v.T[None])  # of a_uj: sum_k softmax_k z_k - z_j
-        right.append(rows)
-    whole, given = torch.cat(left, 1), torch.cat(right, 1).unsqueeze(2)
-    return (torch.linalg.lstsq(whole, given, driver="gelsd").solution.squeeze(2) > 0.5).numpy()
+        rows = undo_spreading(gradient.numpy(), e.numpy(), p, n_users)
+        z = p @ e.numpy()
+        log.append(Round(z[:n_users], z[n_users:], rows))
+    return recover_edges(log).toarray() > 0
 
 
 def spreading(r: np.ndarray) -> torch.Tensor:

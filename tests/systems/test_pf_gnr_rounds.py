@@ -65,8 +65,7 @@ def trained(make, loss: str = "softmax", data: Dataset | None = None) -> dict[st
 @pytest.mark.parametrize("loss", ["softmax", "bpr"])
 def test_encryption_changes_no_bit(loss: str) -> None:
     plain = trained(summing("plain"), loss)
-    key = SecretKey.for_tests()
-    for make in (summing("masked"), summing("paillier", key)):
+    for make in (summing("masked"), summing("paillier")):
         found = trained(make, loss)
         assert all(np.array_equal(plain[name], found[name]) for name in plain)
 
@@ -288,7 +287,7 @@ def test_the_softmax_fits_the_bound_uncut() -> None:
 def test_the_scalar_loss_is_the_mean_of_the_devices() -> None:
     losses, weights = np.array([1.5, 0.25, 4.0]), np.array([2.0, 1.0, 1.0])
     for word in ("plain", "masked", "paillier"):
-        assert encrypted_loss(losses, weights, summing(word, SecretKey.for_tests())) == 5.75 / 4
+        assert encrypted_loss(losses, weights, summing(word)) == 5.75 / 4
 
 
 def test_bad_scalars() -> None:

@@ -22,6 +22,7 @@ from veilrec.attacks.links_metrics import link_metrics
 from veilrec.attacks.links_result import LinkAttack, LinkOutcome
 from veilrec.attacks.membership import membership_attack
 from veilrec.attacks.mutants import MUTANTS, Mutant, mutant
+from veilrec.attacks.rows import Round, recover_edges, undo_spreading
 from veilrec.attacks.trials import TRIALS, Trial, trial
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "MUTANTS",
     "Mutant",
     "Outcome",
+    "Round",
     "TRIALS",
     "Trial",
     "attack",
@@ -55,6 +57,8 @@ __all__ = [
     "mutant",
     "one_run_epsilon",
     "plot_audit",
+    "recover_edges",
     "trial",
     "two_world_epsilon",
+    "undo_spreading",
 ]

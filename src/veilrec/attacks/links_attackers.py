@@ -8,6 +8,7 @@ Security 2021. Influence: Wu et al., "LinkTeller", IEEE S&P 2022: perturb an inp
 a recommender the inputs are items in a history, so one account is opened per item, with that item alone, and
 one with none; the difference of the scores they are served is the influence of the item. The scores of the
 attacked user are then written as a sum of influences, by ridge regression: large coefficients are suspected.
+Where the server runs a graph network, it perturbs the vectors of items instead (``links_network.py``).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from veilrec.attacks.links_knowledge import (
     tiles,
     unit,
 )
+from veilrec.attacks.links_network import network_influence
 
 RIDGE = 1e-3
 """Of the mean squared influence on a watched item."""
@@ -158,12 +160,13 @@ def item_similarity(know: Knowledge) -> Rows:
 
 
 LINK_ATTACKERS = {
-    "fold-in": Attacker("O", "published model", OWN, fold_in),
-    "item similarity": Attacker("O", "published model", OWN, item_similarity),
+    "fold-in": Attacker("OS", "published model", OWN, fold_in),
+    "item similarity": Attacker("OS", "published model", OWN, item_similarity),
     "reported graph": Attacker("OS", "reports", NOTHING, reported_graph),
     "score": Attacker("X", "scores", NOTHING, score),
     "score similarity": Attacker("X", "scores", OTHERS, score_similarity),
-    "influence": Attacker("XS", "scores, probes", NOTHING, influence),
+    "influence": Attacker("XS", "answers to probes", NOTHING, influence),
+    "network influence": Attacker("S", "its own network", NOTHING, network_influence),
     "masked list": Attacker("X", "lists", OTHERS, masked_list),
     "inner product": Attacker("S", "vectors", NOTHING, inner_product),
     "cosine": Attacker("S", "vectors", NOTHING, cosine),

@@ -145,7 +145,7 @@ class LinkAttack:
             "",
             *_aligned(self._table()),
             "",
-            "O: has the published model; X: sees lists and scores of the attacked; S: the server's arrays.",
+            "O: has the published model; X: and sees lists and scores of the attacked; S: and is the server.",
             "± is half of the 95 % interval over users. Precision: as many cells named as there are edges.",
             "Over null: the difference to the strongest attacker who knows as much and sees no model.",
         ]

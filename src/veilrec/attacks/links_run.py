@@ -93,13 +93,14 @@ def steal(kind: str, model: Linkable, data: Dataset | Split, given: Settings, pr
 
 
 def _plan(given: Settings) -> dict[Key, Attacker]:
-    """Who is run for whom. A supervised attacker weighs all that its adversary sees, and O's part of it."""
+    """Who is run for whom: S can do all that O can. A supervised attacker weighs all that its adversary can
+    do, and X what O can do too."""
     learning = any(word in LEARNERS for word in given.attackers)
     plan: dict[Key, Attacker] = {("", word): one for word, one in NULLS.items()}
     for side in ADVERSARIES:
         for word, one in LINK_ATTACKERS.items():
             asked = side in given.adversaries and word in given.attackers
-            weighed = learning and (side == "O" or side in given.adversaries)
+            weighed = learning and (side in given.adversaries or (side == "O" and "X" in given.adversaries))
             if side in one.adversaries and (asked or weighed):
                 plan[side, word] = one
     return plan
@@ -143,10 +144,10 @@ def _suspicions(one: Attacker, know: Knowledge, *parts: Cells) -> tuple[Values, 
 def _learn(
     word: str, side: str, values: Suspicions, lesson: Cells, target: Cells, seed: int
 ) -> tuple[Values, Values]:
-    """A supervised attacker on the suspicions of its adversary, of O and of those without a model."""
+    """A supervised attacker on the suspicions of its adversary, for X also of O, and of those without one."""
     if not lesson.truth.any() or lesson.truth.all():
         raise DataError("labelled users must have edges and other cells to learn from, got one kind.")
-    mine = {"", "O", side} if side else {""}
+    mine = {"", "O", "X"} if side == "X" else {"", side}
     columns = [key for key in values if key[0] in mine and key[1] not in {"random", *LEARNERS}]
     train, asked = (np.stack([values[key][at] for key in columns], axis=1) for at in (0, 1))
     return np.empty(0), LEARNERS[word](train, lesson.truth, asked, seed)

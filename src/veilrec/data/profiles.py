@@ -3,9 +3,9 @@
 The 18 rating statistics and the attributes of GERAI (Zhang et al., WWW 2021, table 1): number of rated items,
 count and share of each rating level, share of positive (the two best levels) and negative ones (the two
 worst), entropy, median, minimum, maximum and mean; then the declared attributes. Data without ratings, or
-without a declared rating range, have the first of them only. Two scalings: ``public``
-maps by ranges that anybody knows (number of items, rating scale), ``observed`` by the extremes in the data,
-as published: those extremes are themselves private.
+without a declared rating range, have the first of them only, and a warning names the others. Two scalings:
+``public`` maps by ranges that anybody knows (number of items, rating scale), ``observed`` by the extremes in
+the data, as published: those extremes are themselves private.
 """
 
 from __future__ import annotations
@@ -24,11 +24,17 @@ from veilrec.data.dataset import Categorical, Dataset, Numeric
 
 LARGEST = 256
 """More categories than this say little and cost one coordinate each."""
+_OF_RATINGS = (
+    "count and share of each rating level, share positive and share negative, entropy, median, lowest, "
+    "highest and mean"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Profiles:
     """Numbers [users, a] in [-1, 1] and category codes [users, c], -1 where unknown.
+
+    ``left_out`` says, a sentence each, what the data could not give.
 
     >>> import veilrec as vr
     >>> data = vr.synthetic(users=60, items=40, interactions=900)
@@ -42,6 +48,7 @@ class Profiles:
     number_names: tuple[str, ...]
     category_names: tuple[str, ...]
     categories: tuple[tuple[str, ...], ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -61,6 +68,7 @@ class Profiles:
             (*self.number_names, *other.number_names),
             (*self.category_names, *other.category_names),
             (*self.categories, *other.categories),
+            (*self.left_out, *other.left_out),
         )
 
     def dense(self) -> NDArray[np.float32]:
@@ -79,14 +87,15 @@ def profiles(
     attributes: Sequence[str] | None = None,
     bins: Mapping[str, Sequence[float]] | None = None,
     extremes: Mapping[str, Sequence[float]] | None = None,
+    quiet: bool = False,
 ) -> Profiles:
     """The profiles of all users of ``data``.
 
     ``attributes``: which ones (all unless said). Categorical attributes are categories. A numeric attribute
     becomes categories when ``bins`` names its public edges (``{"age": (35, 46)}``: under 35, 35 to 45, over),
     else a number scaled by its declared range. An attribute with a single category tells nothing and is left
-    out with a warning. ``extremes`` are those of other data, by which to scale instead of the own
-    (:func:`extremes_of`).
+    out, as are statistics for want of ratings, with a warning; ``quiet`` only notes it in ``left_out``.
+    ``extremes`` are those of other data, by which to scale instead of the own (:func:`extremes_of`).
 
     >>> import veilrec as vr
     >>> profiles(vr.synthetic(users=60, items=40, interactions=900), statistics=False).number_names
@@ -95,6 +104,7 @@ def profiles(
     check_choice("scaling", scaling, ["public", "observed"])
     wanted = list(data.attributes) if attributes is None else list(attributes)
     numbers, codes = ({}, {}) if not statistics else (rating_statistics(data), {})
+    left_out = _without_ratings(data) if statistics else []
     if scaling == "observed":
         ends = extremes or {name: (column.min(), column.max()) for name, column in numbers.items()}
         numbers = {name: _between(column, *ends[name]) for name, column in numbers.items() if name in ends}
@@ -109,7 +119,7 @@ def profiles(
         if isinstance(found, Numeric):
             numbers[name] = _declared(name, found)
         elif len(found.categories) == 1:
-            warnings.warn(f"attribute {name} has one category and tells nothing: left out", DataWarning, 2)
+            left_out.append(f"attribute {name} has one category and tells nothing: left out")
         else:
             check(
                 len(found.categories) <= LARGEST,
@@ -119,6 +129,9 @@ def profiles(
                 "Put rare ones together.",
             )
             codes[name] = found
+    if not quiet:
+        for words in left_out:
+            warnings.warn(words, DataWarning, 2)
     shape = (data.n_users, 0)
     return Profiles(
         np.stack(list(numbers.values()), axis=1) if numbers else np.zeros(shape),
@@ -128,6 +141,7 @@ def profiles(
         tuple(numbers),
         tuple(codes),
         tuple(column.categories for column in codes.values()),
+        tuple(left_out),
     )
 
 
@@ -189,6 +203,19 @@ def rating_statistics(data: Dataset) -> dict[str, NDArray[np.float64]]:
     return out
 
 
+def _without_ratings(data: Dataset) -> list[str]:
+    if data.rating is None:
+        why, remedy = "ratings", "Read the data with their column of ratings, if there is one"
+    elif data.rating_range is None:
+        why, remedy = (
+            "declared range of ratings",
+            "Declare it: rating_range=(low, high), or --rating-range LOW,HIGH",
+        )
+    else:
+        return []
+    return [f"the data have no {why}, so the profiles are without {_OF_RATINGS}. {remedy}."]
+
+
 def _between(column: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
     return np.zeros_like(column) if low == high else np.clip(2 * (column - low) / (high - low) - 1, -1, 1)
 
@@ -208,8 +235,9 @@ def _by_public_range(name: str, column: NDArray[np.float64], data: Dataset) -> N
 def _declared(name: str, attribute: Numeric) -> NDArray[np.float64]:
     if attribute.low is None or attribute.high is None:
         raise DataError(
-            f"attribute {name} needs a declared public range, got none. Read the table with "
-            f"numeric_ranges={{{name!r}: (low, high)}}, or give bins."
+            f"attribute {name} must have a declared public range, got none. Read the table of users with "
+            f"numeric_ranges={{{name!r}: (low, high)}}, or on the command line with "
+            f"--attribute-range {name}=LOW,HIGH, or without that column."
         )
     values = attribute.values.astype(np.float64)
     outside = (values < attribute.low) | (values > attribute.high)

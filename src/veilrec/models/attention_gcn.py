@@ -88,7 +88,7 @@ class _Attend(torch.autograd.Function):
         gradient = gradients[0].contiguous().numpy()
         logits = np.empty_like(weight)
         d_right, w_rows, d_left, d_message = (np.empty_like(a) for a in (right, left, left, message))
-        ends = (ctx.wanted, around.start, around.source)
+        ends = (ctx.wanted & gradient.any(axis=1), around.start, around.source)
         given = (left, right, w, message, weight, gradient, logits, d_right, w_rows)
         in_threads(attention_kernels.backward_targets, nodes, *ends, *given, block=_BLOCK)
         given = (around.reverse, left, right, w, weight, gradient, logits, d_left, d_message)

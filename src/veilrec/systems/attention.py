@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from veilrec.core import check, check_count, check_non_negative, check_positive, stream
+from veilrec.core import DataWarning, check, check_count, check_non_negative, check_positive, stream
 from veilrec.data import Dataset, Numeric, Profiles, extremes_of, profiles, scheme_of
 from veilrec.models import AttentionGCN, Neighbourhoods
 from veilrec.privacy import Noise
@@ -23,6 +24,7 @@ from veilrec.training import (
     Array,
     Job,
     NegativeSampler,
+    Progress,
     Recommender,
     descend,
     optimiser_state,
@@ -57,6 +59,8 @@ class AttentionRecommender(Recommender):
 
     _network: AttentionGCN | None = field(default=None, init=False, repr=False)
     scaling: ClassVar[Literal["public", "observed"]] = "observed"
+    uses_numbers: ClassVar[bool] = True
+    """Whether numeric attributes are part of the profile; if not, they are left out by name."""
 
     def __post_init__(self) -> None:
         self.age_edges = tuple(float(edge) for edge in self.age_edges)
@@ -75,19 +79,21 @@ class AttentionRecommender(Recommender):
 
     def _statistics(self, interactions: Dataset) -> Profiles:
         """What the ratings say of each user; what is needed to say it of a new one is remembered."""
-        found = profiles(interactions, scaling=self.scaling, attributes=())
+        found = profiles(interactions, scaling=self.scaling, attributes=(), quiet=True)
         ends = extremes_of(interactions) if self.scaling == "observed" else None
         self.facts.setdefault("profile", {}).update(numbers=list(found.number_names), extremes=ends)
         return found
 
     def _profiles(self, attributes: Dataset) -> Profiles:
         """What the declared attributes say."""
-        return user_profiles(attributes, self.age_edges)
+        return user_profiles(attributes, self.age_edges, self.uses_numbers)
 
     def _report_of(self, people: Dataset, noise: Noise) -> Array:
         known = self.facts["profile"]
-        found = profiles(people, scaling=self.scaling, attributes=(), extremes=known["extremes"])
+        found = profiles(people, scaling=self.scaling, attributes=(), extremes=known["extremes"], quiet=True)
         column = dict(zip(found.number_names, found.numbers.T))
+        if not column.keys() >= set(known["numbers"]):
+            say_left_out(found, stacklevel=4)
         blank = np.zeros(people.n_users)  # a statistic that cannot be had, for want of ratings
         numbers = np.stack([column.get(name, blank) for name in known["numbers"]], axis=1)
         whole = Profiles(numbers, np.zeros((people.n_users, 0), np.int64), tuple(known["numbers"]), (), ())
@@ -95,7 +101,7 @@ class AttentionRecommender(Recommender):
 
     # -- training -------------------------------------------------------------------------------------
 
-    def _train(self, job: Job, data: Dataset, features: Array, loss_of: Loss) -> None:
+    def _train(self, job: Job, data: Dataset, features: Array, loss_of: Loss) -> Progress:
         """Pairs (u, v, v') with v' drawn evenly from what u has not; ``loss_of(h, q_uv - q_uv', ...)``."""
         history = data.matrix()
         around, given = Neighbourhoods.of(history), torch.from_numpy(features)
@@ -109,8 +115,7 @@ class AttentionRecommender(Recommender):
 
         def step(epoch: int) -> float:
             random = stream(job.seed, self.word, "epoch", epoch)
-            order = random.permutation(len(users))
-            batches = np.array_split(order, max(1, round(len(order) / self.batch_size)))
+            batches = in_batches(random.permutation(len(users)), self.batch_size)
             total = 0.0
             for number, batch in enumerate(batches):
                 other = sampler.draw(users[batch], random)
@@ -133,8 +138,9 @@ class AttentionRecommender(Recommender):
             return validation_score(self._score, data, valid)
 
         state = {**parameters, **optimiser_state(optimiser, parameters)}
-        run_epochs(job, self, state=state, step=step, validate=validate, keep=tuple(parameters))
+        at = run_epochs(job, self, state=state, step=step, validate=validate, keep=tuple(parameters))
         publish()
+        return at
 
     def _new_network(self, width: int, generator: torch.Generator) -> AttentionGCN:
         return AttentionGCN(
@@ -190,15 +196,44 @@ class AttentionRecommender(Recommender):
         return np.asarray(unit[items] @ unit.T, dtype=np.float32)
 
 
-def user_profiles(data: Dataset, age_edges: tuple[float, ...]) -> Profiles:
+def in_batches(order: Array, size: int) -> list[Array]:
+    """The batches of a pass: as many as come nearest to ``size``, none larger than another by more than one.
+
+    >>> [len(part) for part in in_batches(np.arange(900), 2048)], len(in_batches(np.arange(80_000), 2048))
+    ([900], 39)
+    """
+    return np.array_split(order, max(1, round(len(order) / size)))
+
+
+def say_left_out(*found: Profiles, stacklevel: int = 5) -> None:
+    """One warning for each thing that the profiles are without, at the line that called ``fit``.
+
+    >>> say_left_out(Profiles(np.zeros((3, 0)), np.zeros((3, 0), int), (), (), ()))
+    """
+    for words in dict.fromkeys(words for part in found for words in part.left_out):
+        warnings.warn(words, DataWarning, stacklevel)
+
+
+def user_profiles(data: Dataset, age_edges: tuple[float, ...], numbers: bool = True) -> Profiles:
     """Profiles from the attributes alone; a numeric age falls into groups.
+
+    Other numeric attributes are scaled by their declared range, or left out when ``numbers`` is False. What
+    is left out is noted, for :func:`say_left_out`.
 
     >>> import veilrec as vr
     >>> user_profiles(vr.synthetic(users=60, items=40, interactions=900), (35, 46)).category_names
     ('gender', 'age', 'occupation')
     """
-    numeric = isinstance(data.attributes.get("age"), Numeric)
-    return profiles(data, statistics=False, bins={"age": age_edges} if numeric and age_edges else None)
+    grouped = isinstance(data.attributes.get("age"), Numeric) and bool(age_edges)
+    bins = {"age": age_edges} if grouped else {}
+    numeric = [name for name, a in data.attributes.items() if isinstance(a, Numeric) and name not in bins]
+    unused = [] if numbers else numeric
+    wanted = [name for name in data.attributes if name not in unused]
+    found = profiles(data, statistics=False, attributes=wanted, bins=bins, quiet=True)
+    if unused:
+        words = f"numeric attributes are not used here, except for a grouped age: {', '.join(unused)}"
+        found = replace(found, left_out=(*found.left_out, words))
+    return found
 
 
 def plain(loss: Callable[[Tensor, Tensor], Tensor]) -> Loss:
@@ -246,7 +281,9 @@ class GCN(AttentionRecommender):
 
     def _features(self, job: Job) -> Array:
         self.facts["profile"] = scheme_of(job.train)
-        return self._describe(job.train, self._statistics(job.train), job.noise)
+        found = self._statistics(job.train).beside(self._profiles(job.train))
+        say_left_out(found)
+        return found.dense()
 
     def _describe(self, people: Dataset, numbers: Profiles, noise: Noise) -> Array:
         return numbers.beside(self._profiles(people)).dense()

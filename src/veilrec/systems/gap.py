@@ -7,7 +7,7 @@
         with noise
     4.  learn q_i = f_i W and p_u = s_u B / n_u by a softmax: log sum_j exp(p_u . q_j) - p_u . (s_u W) / n_u,
         less what the noise, which is in both factors of the product, adds to it: sigma^2 <B, W> / n_u^2
-    5.  score p_u . q_i
+    5.  score p_u . q_i; a new user has the mean of f_i B over their items, which is p_u without noise
 
 Guarantee. An edge adds one row of length 1 to the sum of its user and one to that of its item: an L2 distance
 of sqrt(2) in each of the ``hops`` releases, composed by the accountant to (epsilon, delta) per edge. Step 4
@@ -171,6 +171,12 @@ class GAP(VectorRecommender):
 
         run_epochs(job, self, state=state, step=step, validate=validate, keep=tuple(parameters))
         self.private["user_vectors"], self.shared["item_vectors"] = final()
+        self.shared["fold_in"] = (items @ heads.user).detach().numpy()
+
+    def _score_histories(self, histories: sp.csr_matrix) -> Array:
+        count = np.maximum(np.diff(histories.indptr), 1)[:, None]
+        users = histories @ self.shared["fold_in"] / count
+        return np.asarray(users @ self.shared["item_vectors"].T, dtype=np.float32)
 
 
 class _Heads(nn.Module):

@@ -19,11 +19,20 @@ from veilrec.core import DataError, check_choice, check_positive
 from veilrec.data import Dataset, Profiles, profiles, scheme_of
 from veilrec.privacy import Claim, Event, Noise, UnboundedEvent
 from veilrec.privacy.mechanisms import MixedPerturber, PaperFunctional, UnaryEncoding
-from veilrec.systems.attention import PAPER_BATCH, AttentionRecommender, bpr_loss, plain, taylor_loss
+from veilrec.systems.attention import (
+    PAPER_BATCH,
+    AttentionRecommender,
+    bpr_loss,
+    in_batches,
+    plain,
+    say_left_out,
+    taylor_loss,
+)
 from veilrec.training import Array, Job, Recommender, release_once
 
 REPORTS = "profile reports"
 STATISTICS = "rating statistics of the profiles"
+HOW_MANY = "how many items each user has, for the profiles"
 TRAINING = "training on interactions"
 LOSS = "noise on the loss"
 STOPPING = "early stopping on validation data"
@@ -70,8 +79,9 @@ class GERAI(AttentionRecommender):
     summary: ClassVar[str] = "attention GCN that never sees an attribute, only reports of them"
     protects: ClassVar[str] = "attributes, from everybody"
     scaling: ClassVar[Literal["public", "observed"]] = "public"
+    uses_numbers: ClassVar[bool] = False
     reports: ClassVar[tuple[str, ...]] = ("reports",)
-    uncovered: ClassVar[tuple[str, ...]] = (STATISTICS, TRAINING, STOPPING)
+    uncovered: ClassVar[tuple[str, ...]] = (STATISTICS, HOW_MANY, TRAINING, STOPPING)
     not_covered: ClassVar[tuple[str, ...]] = (
         "the interactions: model and lists depend on them without noise",
         "what a history or a list betrays of an attribute",
@@ -117,8 +127,10 @@ class GERAI(AttentionRecommender):
         job.guard.close("attributes")
         self.private["reports"] = reports
         self.facts["profile"] = scheme_of(job.train)
-        numbers = self._statistics(job.guard.take("interactions", STATISTICS)).numbers
-        return np.concatenate([numbers.astype(np.float32), reports], axis=1)
+        rated = job.train.rating is not None and job.train.rating_range is not None
+        found = self._statistics(job.guard.take("interactions", STATISTICS if rated else HOW_MANY))
+        say_left_out(found, about)
+        return np.concatenate([found.numbers.astype(np.float32), reports], axis=1)
 
     def _describe(self, people: Dataset, numbers: Profiles, noise: Noise) -> Array:
         reports = unary_reports(self._profiles(people), self.epsilon, noise)
@@ -128,6 +140,15 @@ class GERAI(AttentionRecommender):
         features = self._features(job)
         assert job.guard is not None
         self._train(job, job.guard.take("interactions", TRAINING), features, plain(bpr_loss))
+
+    def _state(self, job: Job, claims: tuple[Claim, ...], tuned: bool) -> None:
+        """Profiles are made of the ratings or of the number of items: the statement names which it was."""
+        super()._state(job, claims, tuned)
+        assert self._statement is not None
+        assert job.guard is not None
+        other = {STATISTICS, HOW_MANY} - {purpose for _, purpose in job.guard.looks}
+        reads = tuple(purpose for purpose in self._statement.reads if purpose not in other)
+        self._statement = replace(self._statement, reads=reads)
 
 
 @dataclass(eq=False)
@@ -174,12 +195,13 @@ class GERAIPaper(AttentionRecommender):
         secret = ("everything computed from the reports",)
         claims: list[Claim] = []
         if self.ablation != "NL":
-            mixed = self._perturber(profiles(public, attributes=()), self._profiles(public))
+            about = self._profiles(public)
+            mixed = self._perturber(profiles(public, attributes=(), quiet=True), about)
             whole = mixed.event.named(REPORTS)
             claims.append(
                 Claim("the whole profile of a user", "attribute", "replace", "OXSF", secret, (whole,))
             )
-            names = self._profiles(public).category_names
+            names = (*about.number_names, *about.category_names)
             sets = {"all attributes of a user": names} | {f"{name} of a user": (name,) for name in names}
             claims += [
                 Claim(words, "attribute", "replace", "OXSF", secret, (mixed.event_of(*some),), restates=True)
@@ -209,9 +231,11 @@ class GERAIPaper(AttentionRecommender):
         if self.ablation == "NL":
             known = job.guard.take("attributes", TRAINING)
             numbers = self._statistics(job.guard.take("interactions", TRAINING))
+            say_left_out(numbers, self._profiles(job.train))
             return self._describe(known, numbers, job.noise)
         people = job.guard.take("attributes", REPORTS)
         numbers = self._statistics(job.guard.take("interactions", REPORTS))
+        say_left_out(numbers, self._profiles(job.train))
         reports = release_once(
             job, REPORTS, lambda: self._describe(people, numbers, job.noise.child(REPORTS))
         )
@@ -230,8 +254,9 @@ class GERAIPaper(AttentionRecommender):
         values = np.concatenate([numbers.numbers, about.numbers], axis=1)
         mixed = self._perturber(numbers, about)
         reports = mixed.perturb(values, codes, noise, REPORTS)
-        if about.category_names:
-            noise.slices.append(mixed.event_of(*about.category_names))
+        names = (*about.number_names, *about.category_names)
+        if names:
+            noise.slices.append(mixed.event_of(*names))
         return reports.astype(np.float32)
 
     def _fit(self, job: Job) -> None:
@@ -241,11 +266,11 @@ class GERAIPaper(AttentionRecommender):
         if self.ablation == "NF":
             self._train(job, data, features, plain(taylor_loss))
             return
-        small = min(PAPER_BATCH, self.batch_size, len(data))
+        small, draws = paper_batches(len(data), self.batch_size)
         functional = PaperFunctional(
             self.loss_epsilon, self.embedding_size, len(data), small, self.loss_noise
         )
-        d, passes, draws = self.embedding_size, 0, max(1, round(self.batch_size / small))
+        d, passes = self.embedding_size, 0
 
         def draw(number: int, *names: str | int) -> Array:
             """The mean noise of the batches of 64 that a larger batch stands for, [1 + d, d]."""
@@ -268,7 +293,9 @@ class GERAIPaper(AttentionRecommender):
             passes = epoch + 1
             return taylor_loss(h, difference) + drawn[0] @ h + h @ drawn[1:] @ h
 
-        self._train(job, data, features, noisy)
+        at = self._train(job, data, features, noisy)
+        if once is None and at.epoch > passes:  # a fit that had ended before has been paid for too
+            job.noise.record(functional.event.named(LOSS).times(at.epoch - passes))
 
     def _claims_after(self, noise: Noise) -> tuple[Claim, ...]:
         """What the noise on the loss is worth: for h alone, if all other parameters were fixed."""
@@ -284,6 +311,23 @@ class GERAIPaper(AttentionRecommender):
         )
 
 
+def paper_batches(records: int, batch_size: int) -> tuple[int, int]:
+    """The pairs of one of the paper's batches, and how many of them every batch of a pass stands for.
+
+    A batch gets the mean of as many draws of noise. The tail of a mean of k draws falls like that of one with
+    a k-th of the scale, so the epsilon of one small batch holds if the k of them have no more pairs than the
+    batch that they stand for.
+
+    >>> paper_batches(80_000, 2048), paper_batches(900, 2048), paper_batches(100, 64)
+    ((64, 32), (64, 14), (50, 1))
+    """
+    smallest = min(len(part) for part in in_batches(np.arange(records), batch_size))
+    small = min(PAPER_BATCH, batch_size, smallest)
+    draws = min(batch_size, smallest) // small
+    assert draws * small <= smallest
+    return small, draws
+
+
 def attribute_claims(about: Profiles, epsilon: float) -> tuple[Claim, ...]:
     """All attributes together, and each of them.
 
@@ -292,7 +336,11 @@ def attribute_claims(about: Profiles, epsilon: float) -> tuple[Claim, ...]:
     [0.5, 0.5]
     """
     if not about.category_names:
-        raise DataError("the data must have a categorical attribute to protect, and has none. Give users=.")
+        remedy = "Give a table of users that has one: users=, or --users."
+        if about.left_out:
+            words = "; ".join(about.left_out)
+            remedy = f"Of those given, {words}. Add a column of two categories or more."
+        raise DataError(f"the data must have a categorical attribute to protect, got none. {remedy}")
     seen = ("the reports, and everything computed from them: model, scores, lists",)
     events = {
         name: UnaryEncoding(epsilon, size).event.named(f"{REPORTS}: {name}")

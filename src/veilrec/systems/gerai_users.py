@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from veilrec.core import check, check_count, check_positive
-from veilrec.data import Dataset, scheme_of
+from veilrec.data import Dataset, Profiles, scheme_of
 from veilrec.privacy import (
     Claim,
     GaussianEvent,
@@ -39,7 +39,7 @@ from veilrec.privacy import (
 )
 from veilrec.privacy.events import check_budget, check_sampling_rate
 from veilrec.privacy.mechanisms import Gaussian
-from veilrec.systems.attention import user_profiles
+from veilrec.systems.attention import say_left_out, user_profiles
 from veilrec.systems.gerai import REPORTS, STOPPING, attribute_claims, unary_reports
 from veilrec.systems.private_items import COUNTS, bounded_rows
 from veilrec.systems.vectors import unit_rows
@@ -125,7 +125,9 @@ class GERAIUsers(Recommender):
     The attributes are reported once by unary encoding with ``attribute_epsilon`` each, against anybody; the
     interactions are protected against those who see the model and other people's lists. ``count_share`` of
     the budget (in squared signal to noise) goes to the item counts; 0 leaves them out. ``most_items``: how
-    much of a history, and how many pairs, count in a step. All steps are run: the budget is spent anyway.
+    much of a history, and how many pairs, count in a step, drawn anew each time; a list is made from the
+    first so many items of a history in the order of their codes, an arbitrary part of it, but always the
+    same. All steps are run: the budget is spent anyway.
 
     >>> from veilrec.data import synthetic
     >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
@@ -200,16 +202,21 @@ class GERAIUsers(Recommender):
         released = ("all parameters of the network, with them the item vectors", COUNTS)
         events, delta = self._events(public.n_users), default_delta(public.n_users, self.delta)
         training = Claim("everything of a user", "user", "add-remove", "OF", released, events, delta)
-        about = user_profiles(public, self.age_edges)
+        about = self._profiles(public)
         return (training, *(attribute_claims(about, self.attribute_epsilon) if about.category_names else ()))
 
     # -- fitting --------------------------------------------------------------------------------------
 
+    def _profiles(self, attributes: Dataset) -> Profiles:
+        return user_profiles(attributes, self.age_edges, numbers=False)
+
     def _fit(self, job: Job) -> None:
         assert job.guard is not None
         reports = np.ones((job.train.n_users, 1), np.float32)  # a constant, for data without attributes
-        if user_profiles(job.train, self.age_edges).category_names:
-            about = user_profiles(job.guard.take("attributes", REPORTS), self.age_edges)
+        known = self._profiles(job.train)
+        say_left_out(known, stacklevel=4)
+        if known.category_names:
+            about = self._profiles(job.guard.take("attributes", REPORTS))
             drawn = release_once(
                 job, REPORTS, lambda: unary_reports(about, self.attribute_epsilon, job.noise.child(REPORTS))
             )
@@ -222,17 +229,7 @@ class GERAIUsers(Recommender):
             reports.shape[1], data.n_items, self.embedding_size, torch_stream(job.seed, self.word, "init")
         )
         self.shared["popular"] = self._popular(job)
-        event = self._events(data.n_users)[-1]
-        training = PrivateTraining(
-            network,
-            job.noise.child(GRADIENTS),
-            users=data.n_users,
-            sampling_rate=self.sampling_rate,
-            noise_multiplier=event.noise_multiplier,
-            clip_norm=self.clip_norm,
-            steps=self._steps,
-            label=GRADIENTS,
-        )
+        training = self._training(network, job.noise.child(GRADIENTS), data.n_users)
         parameters = dict(network.named_parameters())
         optimiser = torch.optim.Adam(list(parameters.values()), lr=self.learning_rate)
         sampler = NegativeSampler(history)
@@ -241,9 +238,7 @@ class GERAIUsers(Recommender):
         def step(epoch: int) -> float:
             training.resume_at(epoch * self._steps_per_epoch)
             for turn in range(self._steps_per_epoch):
-                coins = job.noise.child("pairs", epoch, turn)
-                random = np.random.default_rng(coins.below(1 << 62, (2,)))
-                training.step(partial(self._batch, history, given, sampler, random))
+                self._step(training, history, given, sampler, job.noise.child("pairs", epoch, turn))
                 optimiser.step()
             return 0.0  # the loss itself would be a release
 
@@ -255,8 +250,33 @@ class GERAIUsers(Recommender):
             return validation_score(self._score, data, valid)
 
         state = {**parameters, **optimiser_state(optimiser, parameters)}
-        run_epochs(job, self, state=state, step=step, validate=validate, keep=tuple(parameters))
+        at = run_epochs(job, self, state=state, step=step, validate=validate, keep=tuple(parameters))
+        training.resume_at(at.epoch * self._steps_per_epoch)  # a fit that had ended before is paid for too
         publish()
+
+    def _training(self, network: UserTower, noise: Noise, users: int) -> PrivateTraining:
+        return PrivateTraining(
+            network,
+            noise,
+            users=users,
+            sampling_rate=self.sampling_rate,
+            noise_multiplier=self._events(users)[-1].noise_multiplier,
+            clip_norm=self.clip_norm,
+            steps=self._steps,
+            label=GRADIENTS,
+        )
+
+    def _step(
+        self,
+        training: PrivateTraining,
+        history: sp.csr_matrix,
+        reports: Tensor,
+        sampler: NegativeSampler,
+        coins: Noise,
+    ) -> None:
+        """One release: the noisy clipped sum of gradients, over pairs that are drawn by ``coins``."""
+        random = np.random.default_rng(coins.below(1 << 62, (2,)))
+        training.step(partial(self._batch, history, reports, sampler, random))
 
     def _popular(self, job: Job) -> Array:
         """The logarithm of the released counts; of what is below the noise, that of the noise."""
@@ -303,7 +323,7 @@ class GERAIUsers(Recommender):
         return self._compare(self.history[users], self.private["reports"][users])
 
     def _report_of(self, people: Dataset, noise: Noise) -> Array:
-        about = user_profiles(people, self.age_edges)
+        about = self._profiles(people)
         constant = np.ones((people.n_users, 1), np.float32)
         if not about.category_names:
             return constant
@@ -320,7 +340,7 @@ class GERAIUsers(Recommender):
         return self._compare(histories, np.ascontiguousarray(reports, np.float32))
 
     def _compare(self, histories: sp.csr_matrix, reports: Array) -> Array:
-        """On the owner's device: own history, released parameters; the last items if there are too many."""
+        """On the owner's device: released parameters and the first ``most_items`` of the history, by code."""
         network = self._served()
         items, on = drawn_rows(histories, self.most_items, None)
         with torch.no_grad():

@@ -149,6 +149,7 @@ class PFGNRPaper(ReportedGraph):
 
         fit_rounds(job, self, backbone, final, labels.matrix, seen, summing(self.sums))
         self.private["user_vectors"], self.shared["item_vectors"] = final()
+        self._finish(backbone, graph)
 
 
 @dataclass(eq=False)

@@ -184,7 +184,11 @@ def encrypted_loss(losses: Array, weights: Array, make: Summing, bound: float = 
     check(len(losses) == len(weights), "weights", f"one for each of {len(losses)} losses", len(weights))
     codec = FixedPoint(bound, 2.0 ** math.ceil(math.log2(bound)) / LEVELS, len(losses))
     shares = {f"device {n}": pair for n, pair in enumerate(np.stack([losses, weights], axis=1))}
-    loss, weight = between_parties(make(codec, 2), shares).values
+    total = between_parties(make(codec, 2), shares)
+    check(
+        not total.refused, "losses and weights", f"at most {bound:g}", total.refused, "Give a larger bound."
+    )
+    loss, weight = total.values
     check(weight > 0, "sum of weights", "above 0", float(weight), "Somebody must like something.")
     return float(loss / weight)
 

@@ -137,3 +137,11 @@ class ReportedGraph(GraphRecommender, ABC):
         seen, report = self._seen(job), self._report(job)
         job.guard.close("interactions")
         self._train(job, self._graph(report, job), Labels(report), seen)
+
+    def _spread_over(self) -> sp.csr_matrix | None:
+        """The report; ablations that report nothing read the graph as it is."""
+        if "graph_indptr" not in self.private:
+            return self._history
+        pointer, columns = self.private["graph_indptr"], self.private["graph_indices"]
+        ones = np.ones(len(columns), np.float32)
+        return sp.csr_matrix((ones, columns, pointer), shape=(len(self.users), len(self.items)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,10 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from veilrec.core import check_choice, check_count, check_non_negative, check_positive
+from veilrec.core import NotFitted, check_choice, check_count, check_non_negative, check_positive
 from veilrec.data import Dataset
-from veilrec.models import Adjacency
+from veilrec.models import Adjacency, LightGCNBackbone
 from veilrec.training import Array, Job, Labels, Recommender, fit_softmax, pick_device, torch_stream
+
+NETWORK = "network."
+"""Private arrays of this name are the trained parameters of a graph network."""
 
 Scored = Callable[[Tensor, Tensor], tuple[Array, Array]]
 
@@ -96,7 +101,10 @@ class GraphRecommender(VectorRecommender, ABC):
         return F.normalize(users, dim=1).cpu().numpy(), scaled.cpu().numpy()
 
     def _finish(self, backbone: nn.Module, graph: Adjacency) -> None:
-        """Whatever else the model keeps of its trained backbone."""
+        """Whatever else the model keeps of its trained backbone: of a network with weights, all of it."""
+        if not isinstance(backbone, LightGCNBackbone):
+            kept = backbone.named_parameters()
+            self.private |= {NETWORK + name: one.detach().cpu().numpy().copy() for name, one in kept}
 
     def _fit(self, job: Job) -> None:
         self._train(job, self._graph(self.history, job), Labels(self.history), job.train)
@@ -122,3 +130,37 @@ class GraphRecommender(VectorRecommender, ABC):
         fit_softmax(job, self, backbone, final, labels, seen)
         self.private["user_vectors"], self.shared["item_vectors"] = final()
         self._finish(backbone, graph)
+
+    # -- what the server has -----------------------------------------------------------------------------
+
+    def view(self, adversary: str = "X") -> dict[str, Any]:
+        """What an adversary sees (:meth:`Recommender.view`); "S" has the ``network`` too.
+
+        Called, it gives the backbone as it was trained, over the graph that it runs on; but LightGCN with
+        vectors drawn anew, because what it does to them does not depend on them.
+
+        >>> import veilrec as vr
+        >>> model = vr.systems.NGCF(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
+        >>> users, _ = model.view("S")["network"]()()
+        >>> np.allclose(unit_rows(users.detach().numpy()), model.private["user_vectors"], atol=1e-6)
+        True
+        """
+        seen, graph = super().view(adversary), self._spread_over()
+        if adversary == "S" and graph is not None:
+            seen["network"] = partial(self._network, graph)
+        return seen
+
+    def _spread_over(self) -> sp.csr_matrix | None:
+        """The graph that the network runs on, users x items, as far as it is the server's."""
+        return None if self.is_private() else self._history
+
+    def _network(self, graph: sp.csr_matrix) -> nn.Module:
+        network = self._backbone(Adjacency(graph), torch.Generator())
+        if isinstance(network, LightGCNBackbone):
+            return network
+        kept = {name: array for name, array in self.private.items() if name.startswith(NETWORK)}
+        if not kept:
+            raise NotFitted(f"this {self.word} was saved without its network. Fit it again.")
+        state = {name.removeprefix(NETWORK): torch.from_numpy(array) for name, array in kept.items()}
+        network.load_state_dict(state)
+        return network

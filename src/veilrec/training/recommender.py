@@ -355,9 +355,9 @@ class Recommender(ABC):
         for any histories (users x items), where the model can fold in. That is all that "O", an outsider
         with the model, gets. "X" sees people's lists and scores too: ``recommend`` takes ids, ``scores``
         codes, and ``probe`` is answered by the whole model. "S" is the server: ``server`` are the private
-        arrays of ``server_sees``. ``reports`` are released arrays with one row per user, in the order of
-        ``users`` (perturbed features, say), of systems that have some. Histories are the attacker's own
-        knowledge and never come from here.
+        arrays of ``server_sees``; graph systems add the ``network`` that it runs. ``reports`` are released
+        arrays with one row per user, in the order of ``users`` (perturbed features, say), of systems that
+        have some. Histories are the attacker's own knowledge and never come from here.
 
         >>> import veilrec as vr
         >>> model = vr.Popularity().fit(Dataset.from_arrays(["ann", "bob"], ["tea", "mate"]))
