@@ -9,6 +9,7 @@ from veilrec.studio.terminal import (
     show_comparison,
     show_evaluation,
     show_lists,
+    show_reproduced,
     show_runs,
     show_table,
     show_tuning,
@@ -120,3 +121,24 @@ def test_lists_and_tables_read_no_markup(screen):
     assert "for [b]u, who has interacted with i0, i1, i2, i3, i4, i5 and 2 more" in text
     assert "[red]x" in text
     assert "[blink]n" in text
+
+
+def test_a_reproduced_table_fits_the_terminal() -> None:
+    figure = {"mean": 0.5, "sd": None, "paper": 0.25, "gap": 0.25}
+    rows = [{"label": "BPR", "figures": [figure, {**figure, "paper": None}] * 9}]
+    record = {
+        "table": "t",
+        "title": "T",
+        "columns": [f"hit@{k}" for k in range(18)],
+        "rows": rows,
+        "orderings": [{"verdict": "holds"}, {"verdict": "open"}, {"verdict": "holds"}],
+    }
+    shown = Console(width=80, record=True, file=io.StringIO())
+    show_reproduced(shown, record, "runs/t.md")
+    text = shown.export_text()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "0.500 (0.250)  0.500" in text
+    assert "hit@3" in text
+    assert "hit@4" not in text
+    assert "2 holds, 1 open" in text
+    assert "18 columns, spread and statements: runs/t.md" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +146,26 @@ def show_table(console: Console, columns: Iterable[str], rows: Iterable[Iterable
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     console.print(table)
+
+
+def show_reproduced(console: Console, record: Mapping[str, Any], page: object) -> None:
+    """As many columns of a reproduced table as fit: ours, and the paper's in brackets; where the rest is."""
+    heads = record["columns"]
+    fit = max(1, min(len(heads), (console.width - 16) // 16))
+    _title(console, f"{record['table']}: {record['title']}; in brackets the paper's figure")
+    rows = [(row["label"], *(_beside(one) for one in row["figures"][:fit])) for row in record["rows"]]
+    show_table(console, ("", *heads[:fit]), rows)
+    verdicts = Counter(one["verdict"] for one in record.get("orderings", []))
+    if verdicts:
+        words = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
+        console.print(f"orderings of the paper: {words}")
+    console.print(f"{len(heads)} columns, spread and statements: {page}", soft_wrap=True)
+
+
+def _beside(figure: Mapping[str, Any]) -> str:
+    if figure["mean"] is None:
+        return "-"
+    return f"{figure['mean']:.3f}" + ("" if figure["paper"] is None else f" ({figure['paper']:.3f})")
 
 
 def _table() -> Table:

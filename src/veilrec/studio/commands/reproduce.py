@@ -31,7 +31,7 @@ def reproduce(
 ) -> None:
     """A paper's table beside ours: record, page and plot. What was computed before is not computed again."""
     from veilrec.core import write_json
-    from veilrec.experiments import command_line, table_page, write_table
+    from veilrec.experiments import command_line, write_table
     from veilrec.experiments import reproduce as run
 
     loud = not (quiet or as_json)
@@ -53,6 +53,6 @@ def reproduce(
     if as_json:
         emit(record)
         return
-    from rich.markdown import Markdown
+    from veilrec.studio.terminal import show_reproduced
 
-    console().print(Markdown(table_page(record)))
+    show_reproduced(console(), record, out / f"{table}.md")
