@@ -101,7 +101,9 @@ def _measure(model: Recommender, split: Split, seed: int) -> dict[str, Any]:
     return found
 
 
-STUDIES = {"ml-100k": Study(_split, _measure)}
+_LONG = {word: {"epochs": 120} for word in ("gcn", "gerai", "gerai-paper")}
+"""The network stops by itself; the default of 40 epochs, for fits without validation data, would cut some."""
+STUDIES = {"ml-100k": Study(_split, _measure, settings=_LONG)}
 
 
 # -- the tables ---------------------------------------------------------------------------------------
