@@ -44,7 +44,8 @@ class AttentionRecommender(Recommender):
 
     The paper sums the loss over batches of 64 and adds weight_decay |parameters|^2. Here the loss is a mean,
     so the penalty is weight_decay / 64, whatever the batch; larger batches are sooner done, and no worse that
-    three seeds could show (``docs/results/gerai-batch.json``). ``age_edges`` turn a numeric attribute named age into groups.
+    three seeds could show (``docs/results/gerai-batch.json``). ``age_edges`` turn a numeric attribute named
+    age into groups.
     """
 
     embedding_size: int = 60
