@@ -2,10 +2,11 @@
 
     VEILREC_DATA=folder python benchmarks/gerai_adaptive.py
 
-The models of the GERAI tables (ML-100K, seed 0; at most 40 epochs, the tables have 120), attacked by the two-layer network and by boosting, who see
-the history, the list, both mixed as in the paper ("both"), or both side by side with all that a user reports
-("adaptive"; of GCN, which takes no reports, just both side by side). Means and 95 % intervals over five draws
-of the labelled users. A fit takes some two minutes.
+The models of the GERAI tables (ML-100K, seed 0) with at most 40 epochs, where the tables have 120. They are
+attacked by the two-layer network and by boosting, who see the history, the list, both mixed as in the paper
+("both"), or both side by side with all that a user reports ("adaptive"; of GCN, which takes no reports, just
+both side by side). Means and 95 % intervals over five draws of the labelled users. A fit takes some two
+minutes.
 """
 
 from __future__ import annotations
