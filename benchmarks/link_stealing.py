@@ -52,10 +52,12 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("docs/results/link-stealing-ml-100k.json"))
+    parser.add_argument("--models", default=",".join(MODELS), help="words of models by comma, for a part")
     chosen = parser.parse_args()
+    words = chosen.models.split(",")
     parts = vr.split.holdout(vr.load("ml-100k", data_dir=os.environ["VEILREC_DATA"]), test=0.2, seed=0)
     attacks = []
-    for word in MODELS:
+    for word in words:
         model = SYSTEMS[word]().fit(parts.train, seed=0, secure=False)
         for kind in KINDS:
             began, used = time.perf_counter(), time.process_time()
@@ -76,7 +78,8 @@ if __name__ == "__main__":
             )
     slowest = max(one["processor_seconds"] for one in attacks)
     record = {
-        "command": "python benchmarks/link_stealing.py",
+        "command": "python benchmarks/link_stealing.py"
+        + (f" --models {chosen.models}" if words != [*MODELS] else ""),
         "data": "ml-100k",
         "split": repr(parts),
         "limit": f"at most {LIMIT:g} seconds of processor time for an attack",

@@ -25,16 +25,22 @@ from veilrec.core import environment, write_json
 from veilrec.privacy import Noise
 
 GATE = 0.05 / (len(TRIALS) + 2 * len(MUTANTS))
+TRIES = 5
 # Seconds that a recorded run should show, and how many times NumPy's floating-point noise it may cost.
 LIMITS = {"gaussian": (0.7, 50.0), "laplace": (0.5, 15.0)}
 
 
 def audits() -> list[dict[str, Any]]:
-    """One row per mechanism: refuted or not at the shared level, tightness at 95 %."""
+    """One row per mechanism: refuted or not at the shared level, tightness at 95 %, the middle of five tries.
+
+    One try of some attacks falls below 0.8 of the claim in some runs out of a hundred.
+    """
     rows = []
     for name in TRIALS:
         case = trial(name)
-        gate, shown = audit(case, Noise.secure(), level=GATE), audit(case, Noise.secure())
+        gate = audit(case, Noise.secure(), level=GATE)
+        tries = (audit(case, Noise.secure()) for _ in range(TRIES))
+        shown = sorted(tries, key=lambda one: one.measured)[TRIES // 2]
         rows.append({**shown.to_dict(), "refuted": gate.refuted, "gate_level": round(GATE, 6)})
         print(f"{name:28s} claimed {shown.claimed:.3f} measured {shown.measured:.3f}", flush=True)
     return rows

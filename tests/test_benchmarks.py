@@ -72,3 +72,8 @@ def test_a_large_graph_is_reported_in_a_minute(tmp_path: Path) -> None:
 def test_packed_paillier_beats_value_by_value(tmp_path: Path) -> None:
     """The ratios to python-paillier in full; the large round with fewer clients and values."""
     run("secure_sum.py", "--clients", "20", "--items", "300", out=tmp_path / "secure-sum.json")
+
+
+@needs_data
+def test_pf_gnr_costs_little_more_than_its_network(tmp_path: Path) -> None:
+    run("pfgnr_speed.py", "--repeats", "2", "--epochs", "40", out=tmp_path / "pfgnr-speed.json")

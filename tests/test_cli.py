@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from veilrec import __version__
 from veilrec.cli import app
-from veilrec.data import imported_dir
+from veilrec.data import imported_dir, load
 from veilrec.systems import SYSTEMS
 
 SMALL = "synthetic:80,50,1600"
@@ -212,6 +212,42 @@ def test_data_import_list_info(tmp_path):
     assert record["data"]["fingerprint"] == info["fingerprint"]
 
 
+def test_declared_categories_are_kept_and_others_known_as_read_off(tmp_path):
+    (tmp_path / "events.csv").write_text("user,item\n" + "".join(f"u{n},i{n % 4}\n" for n in range(12)))
+    (tmp_path / "people.csv").write_text("user,sex,job\n" + "".join(f"u{n},F,clerk\n" for n in range(12)))
+    words = ["events.csv", "--users", "people.csv", "--categories", " sex = F, M", "--name", "shop"]
+    machine("data", "import", *words)
+    kept = load("shop").attributes
+    assert (kept["sex"].categories, kept["sex"].declared) == (("F", "M"), True)
+    assert (kept["job"].categories, kept["job"].declared) == (("clerk",), False)
+
+
+def test_new_people_are_read_as_those_of_the_training_data(tmp_path):
+    """A column of few ages would be classes; the model says that it is a number, and of which range."""
+    rows = [f"u{u},i{(u * 3 + n) % 17},{1 + n % 5}" for u in range(40) for n in range(8)]
+    (tmp_path / "events.csv").write_text("user,item,rating\n" + "\n".join(rows) + "\n")
+    people = [f"u{u},{20 + u},{'FM'[u % 2]}" for u in range(40)]
+    (tmp_path / "people.csv").write_text("user,age,sex\n" + "\n".join(people) + "\n")
+    words = ["events.csv", "--users", "people.csv", "--rating-range", "1,5", "--attribute-range", "age=1,100"]
+    machine("data", "import", *words, "--name", "shop")
+    call("fit", "gerai", "--data", "shop", "--research", "--quiet", "--out", "run", "--set", "epochs=1")
+    (tmp_path / "new.csv").write_text("user,item,rating\nann,i1,4\nann,i2,5\nbob,i3,1\n")
+    ask = ["recommend", "run", "--new", "new.csv", "--users", "they.csv", "-k", "2", "--reports"]
+    (tmp_path / "they.csv").write_text("user,age,sex\nann,31,F\nbob,44,other\n")
+    found = machine(*ask, "first.safetensors")
+    assert [row["user"] for row in found] == ["ann", "ann", "bob", "bob"]
+    (tmp_path / "they.csv").write_text("user,sex\nann,F\n")  # without an age, and bob without a row
+    assert len(machine(*ask, "second.safetensors")) == 4
+    (tmp_path / "they.csv").write_text("user,age\nann,31\nbob,440\n")
+    said = call(*ask, "third.safetensors", code=2).stderr
+    assert "they.csv, line 3: age must be a number from 1 to 100, got '440'" in said
+    (tmp_path / "they.csv").write_text("user,age\nann,31\nbob,44\n")
+    (tmp_path / "new.csv").write_text("user,item,rating\nann,i1,50\nbob,i3,1\n")
+    said = call(*ask, "third.safetensors", code=2).stderr
+    assert "new.csv, line 2: rating must be from 1 to 5, got 50" in said
+    assert not (tmp_path / "third.safetensors").exists()
+
+
 def test_data_import_leaves_the_names_of_known_sets_alone(tmp_path):
     (tmp_path / "ml-1m.csv").write_text("user,item\n1,2\n")
     for words in (["--name", "ml-100k"], ["--name", "gowalla", "--overwrite"], ["--name", "synthetic"], []):
@@ -245,6 +281,26 @@ def test_data_get_refuses_what_it_cannot_fetch():
         (["report", "absent"], "runs must be a folder, got none"),
         (["data", "info", "ml-100"], "Did you mean 'ml-100k'?"),
         (["data", "import", "absent.csv", "--rating-range", "1-5"], "--rating-range must be two numbers"),
+        (
+            ["data", "import", "absent.csv", "--categories", "sex"],
+            "--categories must be NAME=A,B,..., got 'sex'",
+        ),
+        (
+            ["data", "import", "absent.csv", "--categories", "sex=F,,M"],
+            "--categories must be without an empty word, got 'sex=F,,M'. Write, say, gender=F,M.",
+        ),
+        (
+            ["data", "import", "absent.csv", "--categories", "sex=F,M,"],
+            "--categories must be without an empty word",
+        ),
+        (
+            ["data", "import", "absent.csv", "--categories", "sex=F", "--categories", " sex =M"],
+            "--categories must be given once for each name, got 'sex' again. Leave one out.",
+        ),
+        (
+            ["data", "import", "a.csv", "--attribute-range", "age=1,9", "--attribute-range", "age=1,5"],
+            "--attribute-range must be given once for each name, got 'age' again. Leave one out.",
+        ),
     ],
 )
 def test_mistakes_get_one_line_and_code_2(words, said):

@@ -60,6 +60,10 @@ def test_a_saved_model_is_attacked_with_the_attackers_data(run, tmp_path) -> Non
         (("--attackers", "forest"), "attackers must be one of network, tree, bayes"),
         (("--input", "everything"), "inputs must be one of history, list, both, adaptive"),
         (("--bins", "age=a,b"), "--bins must be a name and numbers, got 'age=a,b'"),
+        (
+            ("--bins", "age=35", "--bins", "age=46"),
+            "--bins must be given once for each name, got 'age' again",
+        ),
         (("--bins", "age=35"), "bins must be given for numeric attributes only, got 'age'"),
         (("-k", "ten"), "--k must be whole numbers by comma"),
     ],
@@ -89,6 +93,14 @@ def test_links_are_stolen_and_the_record_stands_beside_the_run(run, kind, tmp_pa
     assert again["rows"] == record["rows"]
 
 
+@pytest.mark.parametrize("kind", ["links", "membership"])
+def test_attackers_are_left_out(run, kind, tmp_path) -> None:
+    words = ("attack", str(run), "--kind", kind, "--adversary", "X", "--attackers", "score,influence")
+    few = ("--cells", "2000", "--leave-out", "influence, boosting", "--out", str(tmp_path / "found.json"))
+    record = json.loads(call(*words, *few, "--json").stdout)
+    assert [row["attacker"] for row in record["rows"] if row["adversary"]] == ["score"]
+
+
 def test_an_overwritten_run_loses_the_links_stolen_from_the_old_model(run) -> None:
     call("attack", str(run), "--kind", "links", "--attackers", "score", "--cells", "2000", "--quiet")
     assert (run / "attack-links.json").exists()
@@ -104,6 +116,11 @@ def test_an_overwritten_run_loses_the_links_stolen_from_the_old_model(run) -> No
         (("--kind", "links", "--repeats", "2"), "--repeats must be left out"),
         (("--known", "0.3"), "--known must be left out of an attack of kind 'attribute', got 0.3"),
         (("--plot", "x.png"), "--plot must be left out"),
+        (
+            ("--leave-out", "score"),
+            "--leave-out must be left out of an attack of kind 'attribute', got 'score'",
+        ),
+        (("--kind", "links", "--leave-out", "scor"), "leave_out must be one of fold-in"),
         (("--kind", "links", "--adversary", "Z"), "adversaries must be one of O, X, S, got 'Z'"),
         (("--kind", "links", "--attackers", "tree"), "attackers must be one of fold-in"),
         (("--kind", "membership", "-k", "5,10"), "--k must be one length for an attack of kind 'membership'"),

@@ -122,6 +122,7 @@ data_app.command(
     epilog=examples(
         "veilrec data import events.csv.gz --user uid --item sku --rating stars --name shop",
         "veilrec data import plays.parquet --users people.csv --links friends.csv --rating-range 1,5",
+        "veilrec data import events.csv --users people.csv --categories sex=F,M --attribute-range age=18,99",
     ),
 )(data.import_table)
 

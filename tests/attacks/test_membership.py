@@ -131,3 +131,13 @@ def test_repeated_pairs_count_once() -> None:
     both = sp.csr_matrix(np.ones((1, 3), np.float32))
     cells = membership_cells(both, sp.csr_matrix((1, 3)), np.array([0]), 100, stream(1, "cells"))
     assert len(cells.user) == 0
+
+
+def test_attackers_can_be_left_out(parts) -> None:
+    """As of link stealing: all attackers but those that are named, which the learners do not use either."""
+    out = ["boosting", "logistic", "influence", "score similarity"]
+    found = membership_attack(knows(parts, 9.0), parts, adversaries="X", leave_out=out, **FAST)
+    names = {row.attacker for row in found.outcomes if row.adversary == "X"}
+    assert names == {"score", "masked list"}
+    with pytest.raises(ValueError, match="attackers must be more than those of leave_out"):
+        membership_attack(knows(parts, 9.0), parts, attackers="score", leave_out="score")

@@ -9,6 +9,7 @@ import pytest
 
 import veilrec as vr
 from veilrec.attacks import Round, recover_edges, undo_spreading
+from veilrec.attacks.rows import label_weights
 from veilrec.crypto import FixedPoint, MaskedSum
 from veilrec.federated import Aggregator, Client, KeyServer, Wire, run_round
 from veilrec.privacy import Noise
@@ -83,6 +84,45 @@ def test_a_device_without_items_has_no_edges() -> None:
     random = np.random.default_rng(3)
     nobody = Round(random.normal(size=(2, 4)), random.normal(size=(9, 4)), np.zeros((2, 4)))
     assert recover_edges([nobody]).nnz == 0
+    assert not label_weights([nobody]).any()
+
+
+def labelled(
+    rounds: int, devices: int = 20, items: int = 60, size: int = 12
+) -> tuple[list[Round], np.ndarray]:
+    """Rounds with random vectors, and the weights that are in them: 0.1 to 2 for a tenth of the items."""
+    random = np.random.default_rng(5)
+    truth = np.where(random.random((devices, items)) < 0.1, random.uniform(0.1, 2, (devices, items)), 0)
+    log = []
+    for _ in range(rounds):
+        sent = Round(
+            random.normal(size=(devices, size)), random.normal(size=(items, size)), np.zeros((devices, size))
+        )
+        rows = (truth.sum(axis=1, keepdims=True) * sent.means(0.7) - truth @ sent.items) / 0.7
+        log.append(Round(sent.users, sent.items, rows))
+    return log, truth
+
+
+@pytest.mark.parametrize("rounds", [3, 5, 8], ids=["fewer equations than items", "as many", "more"])
+def test_weights_of_all_devices_at_once_are_those_of_the_exact_solver(rounds: int) -> None:
+    log, truth = labelled(rounds)
+    np.testing.assert_allclose(label_weights(log, 0.7, steps=400), truth, atol=5e-3)
+    edges = recover_edges(log, 0.7).toarray() > 0
+    np.testing.assert_array_equal(edges, truth > truth.max(axis=1, keepdims=True) / 2)
+    quick = label_weights(log, 0.7)
+    assert quick.min() >= 0
+    assert np.abs(quick - truth).max() < 0.1
+    wrong = label_weights(log, 1.4)
+    assert np.abs(wrong - truth).max() > 0.3
+
+
+def test_weights_are_spread_where_equations_are_too_few() -> None:
+    log, truth = labelled(1)
+    found = label_weights(log, 0.7, steps=400)
+    mean = log[0].means(0.7)
+    left = found.sum(axis=1, keepdims=True) * mean - found @ log[0].items - 0.7 * log[0].rows
+    assert np.abs(left).max() < 1e-2  # it solves what there is
+    assert np.abs(found - truth).max() > 0.2
 
 
 def lightgcn(graph: np.ndarray) -> np.ndarray:
@@ -163,6 +203,8 @@ def test_bad_input() -> None:
         recover_edges([good, Round(np.zeros((3, 3)), np.eye(4, 3), np.zeros((3, 3)))])
     with pytest.raises(ValueError, match="temperature must be"):
         recover_edges([good], temperature=0.0)
+    with pytest.raises(ValueError, match="steps must be a whole number of at least 1"):
+        label_weights([good], steps=0)
     for rows, items in ((np.zeros((1, 3)), np.eye(4, 3)), (np.zeros((2, 3)), np.eye(4, 2))):
         with pytest.raises(ValueError, match="rows must be one for each sent vector"):
             Round(np.zeros((2, 3)), items, rows)

@@ -34,3 +34,8 @@ def test_edges() -> None:
             check_fraction("x", bad)
     with pytest.raises(ValueError):
         check_positive("x", 0)
+
+
+def test_the_empty_word_is_shown() -> None:
+    with pytest.raises(ValueError, match="sums must be one of '', plain, got 'aes'"):
+        check_choice("sums", "aes", ["", "plain"])

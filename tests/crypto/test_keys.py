@@ -118,10 +118,61 @@ def test_primes_that_do_not_belong_to_n_are_refused(toy: SecretKey) -> None:
     ],
 )
 def test_primes_of_another_structure_are_refused(p: int, q: int) -> None:
-    SecretKey(19, 23, PublicKey(19 * 23, 4, insecure=True))  # small ones that keep it will do
+    n = 19 * 23
+    SecretKey(19, 23, PublicKey(n, pow(-4 % n, n, n * n), insecure=True))  # small ones that keep it will do
     with pytest.raises(ValueError, match="p and q must be primes of one length, both 3 mod 4") as caught:
         SecretKey(p, q, PublicKey(p * q, 4, insecure=True))
     assert str(p) not in str(caught.value).replace("3 mod 4", "")
+
+
+def with_base(key: PublicKey | SecretKey, h: int) -> bytes:
+    """The bytes of a key with another base, and with the right checksum."""
+    size = (key.public if isinstance(key, SecretKey) else key).bits // 8
+    data = key.to_bytes()[:-32]
+    data = data[: 10 + size] + h.to_bytes(2 * size) + data[10 + 3 * size :]
+    return data + hashlib.sha256(data).digest()
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        lambda p, n: n * n - 1,  # -1: a ciphertext would be the plaintext but for its sign
+        lambda p, n: n * n - n - 1,
+        lambda p, n: n - 1,
+        lambda p, n: n + 1,  # 1 modulo n
+        lambda p, n: 1,
+        lambda p, n: 0,
+        lambda p, n: n,
+        lambda p, n: p * (n + 2),
+    ],
+)
+def test_a_base_that_hides_nothing_is_refused(toy: SecretKey, base) -> None:
+    n, h = toy.public.n, base(toy.p, toy.public.n)
+    for read in (
+        lambda: PublicKey(n, h, insecure=True),
+        lambda: PublicKey.from_bytes(with_base(toy.public, h), insecure=True),
+        lambda: SecretKey.from_bytes(with_base(toy, h), insecure=True),
+    ):
+        with pytest.raises(ValueError, match=r"h must be between 1 and n\^2, .* nor -1 modulo n, got"):
+            read()
+    with pytest.raises(ValueError, match="h must be between 1 and"):
+        PublicKey(n, n * n + 2, insecure=True)
+
+
+def test_a_base_that_is_no_power_is_found_out_by_who_has_the_primes(toy: SecretKey) -> None:
+    p, q, n = toy.p, toy.q, toy.public.n
+    assert SecretKey.from_bytes(with_base(toy, toy.public.h), insecure=True) == toy
+    one_and_minus_one = pow(p * pow(p, -1, q) * -2 + 1, n, n * n)  # 1 modulo p, -1 modulo q: an n-th power
+    assert (one_and_minus_one % p, one_and_minus_one % q) == (1, q - 1)
+    for h in (2, n + 2, toy.public.h * (1 + n) % (n * n), one_and_minus_one):
+        for read in (
+            lambda h=h: SecretKey(p, q, PublicKey(n, h, insecure=True)),
+            lambda h=h: SecretKey.from_bytes(with_base(toy, h), insecure=True),
+        ):
+            with pytest.raises(
+                ValueError, match=r"h must be an n-th power modulo n\^2, .*, got another number"
+            ):
+                read()
 
 
 @pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickle.dumps])

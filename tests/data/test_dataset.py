@@ -131,3 +131,10 @@ def test_empty() -> None:
     data = Dataset(np.zeros(0, np.int32), np.zeros(0, np.int32), Ids([]), Ids([]))
     assert (len(data), data.density, data.matrix().shape) == (0, 0.0, (0, 0))
     assert isinstance(data.frame(), pl.DataFrame)
+
+
+@pytest.mark.parametrize("rating", [[50, 60], [1, 0.5], [5, np.nan]])
+def test_ratings_outside_their_range_are_refused(rating) -> None:
+    with pytest.raises(DataError, match=r"rating of user '(ann|bob)' must be from 1 to 5, got (50|0.5|nan)"):
+        Dataset.from_arrays(["ann", "bob"], ["tea", "mate"], rating=rating, rating_range=(1, 5))
+    assert len(Dataset.from_arrays(["ann", "bob"], ["tea", "mate"], rating=rating)) == 2

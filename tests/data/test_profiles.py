@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
 
 import veilrec as vr
 from veilrec.core import DataError, DataWarning
-from veilrec.data import Categorical, Numeric, profiles
+from veilrec.data import Categorical, Numeric, binned, check_edges, profiles
 
 DATA = vr.synthetic(users=60, items=40, interactions=900)
 
@@ -58,3 +59,17 @@ def test_a_number_without_a_range_is_refused_with_both_ways_to_declare_one() -> 
     assert "numeric_ranges={'income': (low, high)}" in text
     assert "--attribute-range income=LOW,HIGH" in text
     assert "bins" not in text
+
+
+@pytest.mark.parametrize("edges", [(46, 35), (35, 35), (), (35, math.nan), (35, math.inf), ("a",), 35, None])
+def test_edges_are_checked_under_the_name_that_they_have(edges) -> None:
+    with pytest.raises(ValueError, match="age_edges must be rising finite edges, got"):
+        check_edges("age_edges", edges)
+    ages = Numeric(np.array([20], np.float32))
+    with pytest.raises(ValueError, match="bins must be rising finite edges, got"):
+        binned(ages, edges)
+
+
+def test_edges_may_be_none_where_that_means_no_classes() -> None:
+    assert check_edges("age_edges", (), or_none=True) == ()
+    assert check_edges("age_edges", [35, 46], or_none=True) == (35.0, 46.0)

@@ -141,3 +141,11 @@ def test_bad_plans_are_refused(models, overrides, words):
     with pytest.raises(ValueError) as caught:
         load_plan(None, overrides, models=models)
     assert words in str(caught.value)
+
+
+def test_a_number_is_no_way_to_split() -> None:
+    """PF-GNR has a setting of that name; whoever means it is told how to say so."""
+    with pytest.raises(
+        ValueError, match=r"split must be a way to split data, got 0\.5.*settings\.split=0\.5"
+    ):
+        load_config(None, ["split=0.5"], flags={"model": "pf-gnr-paper"})

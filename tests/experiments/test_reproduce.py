@@ -9,9 +9,17 @@ import pytest
 
 import veilrec as vr
 from veilrec.attacks import ATTACKERS
-from veilrec.experiments import TABLES, gerai_tables, pfgnr_tables, reproduce, table_page, write_table
+from veilrec.experiments import (
+    TABLES,
+    gerai_tables,
+    pfgnr_tables,
+    reproduce,
+    table_page,
+    write_table,
+)
 from veilrec.experiments.gerai_paper import PAPER_ATTACKERS, PAPER_F1, PAPER_HIT, PAPER_NDCG
-from veilrec.experiments.tables import Column, PaperTable, Row, Study, orderings, reproduce_table
+from veilrec.experiments.pages import plot_table
+from veilrec.experiments.tables import Column, PaperTable, Row, Study, model_of, orderings, reproduce_table
 from veilrec.systems import SYSTEMS
 from veilrec.training import Recommender
 
@@ -95,6 +103,14 @@ def test_page_and_plot(world, tmp_path) -> None:
     assert written[1].stat().st_size > 5000
 
 
+def test_one_row_of_many_columns_is_drawn_without_a_warning(tmp_path) -> None:
+    """A table with `--rows` of one label: panels that are too flat for their marks would collapse."""
+    heads = [column.head for column in TABLES["pfgnr-table2"].columns]
+    figures = [{"mean": 0.5, "sd": None, "paper": 0.4, "gap": 0.1} for _ in heads]
+    record = {"title": "t", "columns": heads, "rows": [{"label": "PF-GNR(5)", "figures": figures}]}
+    assert plot_table(record, tmp_path / "one.png").stat().st_size > 5000
+
+
 def test_a_figure_is_drawn_from_its_sweep(world, tmp_path) -> None:
     table = replace(small("gerai-table3"), sweep={"length": {1.0: "popularity", 2.0: "BPR"}})
     record = reproduce_table("gerai-figure2", table, world, seeds=1, progress=False)
@@ -170,3 +186,17 @@ def test_pfgnr_rows_on_the_synthetic_world(tmp_path) -> None:
     server = record["columns"].index("ml-1m link stealing, AUC, the server")
     assert 0.5 < by_label["PF-GNR(5)"][server]["mean"] <= 1
     assert by_label["PF-GNR-C/A(5)"][server]["mean"] is not None
+
+
+@pytest.mark.parametrize("data", pfgnr_tables.STUDIES)
+def test_a_wrapped_network_has_the_settings_of_the_plain_one(data: str) -> None:
+    """Rows of figure 3 differ by what they protect, not by their size or how long they learn."""
+    study, found = pfgnr_tables.STUDIES[data], {}
+    for label in TABLES["pfgnr-figure3"].rows:
+        found[label] = model_of(pfgnr_tables.ROWS[label], study).settings()
+    names = {"GNR": "LightGCN", "NGCF": "NGCF", "GAT": "GAT", "GSage": "GraphSAGE"}
+    for name, plain in names.items():
+        wrapped = found[f"PF-{name}(5)"]
+        shared = found[plain].keys() & wrapped.keys()
+        assert shared >= {"layers", "epochs", "learning_rate", "embedding_size"}
+        assert {key: wrapped[key] for key in shared} == {key: found[plain][key] for key in shared}

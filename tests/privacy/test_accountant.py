@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.special import logsumexp
 
 from veilrec.privacy import (
     Event,
@@ -165,17 +167,55 @@ class TestSkellam:
             renyi_epsilon([steps(5.0, count=10)], DELTA), rel=0.01
         )
 
+    @staticmethod
+    def both_ways(log_p, log_q, rate, order, width=1.0):
+        """The divergences between P and a mixture of P and Q, by summing probabilities."""
+        mixed = np.logaddexp(math.log1p(-rate) + log_p, math.log(rate) + log_q)
+        ways = ((mixed, log_p), (log_p, mixed))
+        return [float(logsumexp(order * one + (1 - order) * other + math.log(width))) for one, other in ways]
+
+    @pytest.mark.parametrize("rate", [0.01, 0.1, 0.5])
+    @pytest.mark.parametrize(("mu", "shift"), [(20, 1), (50, 9), (200, 5)])
+    def test_sampling_is_exact_one_way_and_no_worse_the_other(self, mu, shift, rate) -> None:
+        x = np.arange(-int(30 * math.sqrt(mu)), int(30 * math.sqrt(mu)) + 1)
+        log_p, log_q = (stats.skellam.logpmf(x - s, mu / 2, mu / 2) for s in (0, shift))
+        good = np.isfinite(log_p) & np.isfinite(log_q)
+        log_p, log_q = log_p[good], log_q[good]
+        curve = [self.exact(mu, shift, j) for j in range(2, 13)]
+        for order in (2, 3, 4, 8, 12):
+            bound = sampled_renyi(curve[: order - 1], rate) * (order - 1)
+            one, other = self.both_ways(log_p, log_q, rate, order)
+            assert one == pytest.approx(bound, rel=1e-6, abs=1e-9)
+            assert other <= bound + 1e-9
+            assert bound <= curve[order - 2] * (order - 1)  # sampling never harms
+            thin = sampled_renyi([0.9 * part for part in curve[: order - 1]], rate) * (order - 1)
+            assert one > thin + 1e-9  # a curve that is too low is found out
+
+    def test_sampling_needs_noise_that_is_symmetric(self) -> None:
+        """Of other noise the other way can be the worse one: why the bound is not for any mechanism."""
+        log_p, log_q = np.log([1e-6, 1 - 1e-6]), np.log([1e-9, 1 - 1e-9])
+        one, other = self.both_ways(log_p, log_q, 0.9, 8)
+        assert other > 2 * one > 0
+
+    @given(st.floats(0.001, 0.999), st.floats(1.0, 1e6), st.integers(2, 64))
+    def test_each_pair_of_reflected_outcomes_favours_one_way(self, rate, ratio, order) -> None:
+        """The inequality of the proof, in whole fractions."""
+
+        def h(t):
+            return Fraction(t) ** order - Fraction(t) ** (1 - order)
+
+        q, r = Fraction(rate), Fraction(ratio)
+        assert h(1 - q + q * r) + r * h(1 - q + q / r) >= 0
+
     def test_sampling_bound_against_the_sampled_gaussian(self) -> None:
-        """The general bound may not be below the exact divergence of a sampled Gaussian."""
+        """Neither divergence of a sampled Gaussian may be above the bound."""
         q, z = 0.05, 2.0
         grid = np.linspace(-60, 60, 400_001)
-        log_p = stats.norm.logpdf(grid, 0, z)
-        log_q = np.logaddexp(math.log1p(-q) + log_p, math.log(q) + stats.norm.logpdf(grid, 1, z))
+        log_p, log_q = (stats.norm.logpdf(grid, centre, z) for centre in (0, 1))
         for order in (2, 4, 8, 16):
             bound = sampled_renyi([j / (2 * z * z) for j in range(2, order + 1)], q)
-            for one, other in ((log_p, log_q), (log_q, log_p)):
-                exact = math.log(np.trapezoid(np.exp(order * one + (1 - order) * other), grid)) / (order - 1)
-                assert exact <= bound * (1 + 1e-9)
+            for found in self.both_ways(log_p, log_q, q, order, grid[1] - grid[0]):
+                assert found / (order - 1) <= bound * (1 + 1e-7)
             assert bound < order / (2 * z * z) / 4  # and it does amplify
 
     def test_sampled_skellam_costs_less_and_refuses_replace(self) -> None:

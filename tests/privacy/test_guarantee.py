@@ -85,7 +85,7 @@ def test_the_text_says_everything() -> None:
     for words in (
         "Privacy statement of gerai",
         "secret: all data of a user",
-        "the data with and without one user look alike",
+        "the data with and without all data of a user look alike",
         "O: outsiders who see the released model",
         "they see: item vectors, weights",
         "epsilon 8.",

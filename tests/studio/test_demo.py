@@ -2,15 +2,43 @@ from __future__ import annotations
 
 import io
 
+import numba
+import torch
 from rich.console import Console
 
+from veilrec.experiments import load_data, make_split
 from veilrec.studio import demo
 from veilrec.systems import SYSTEMS
+from veilrec.training import evaluate
 
 
 def test_every_model_of_the_demo_exists():
     for word, settings in demo.MODELS.items():
         SYSTEMS[word](**settings)
+
+
+def test_the_networks_of_the_demo_have_the_same_settings():
+    assert demo.MODELS["gcn"] == demo.MODELS["gerai-paper"] == demo.MODELS["gerai"]
+
+
+def test_the_networks_of_the_demo_learn_more_than_popularity(monkeypatch):
+    """By validation, where popularity is at .337; GERAI, which leaves it sooner, is stopped sooner."""
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 1)  # the same figures each time
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    split = make_split(demo.SPLIT, load_data(demo.DATA), demo.SEED, demo.DATA)
+
+    def recall(word, **fewer):
+        model = SYSTEMS[word](**demo.MODELS[word] | fewer)
+        model.fit(split.train, split.valid, seed=demo.SEED, progress=False, secure=False)
+        return evaluate(model, split, 20, part="valid", progress=False).mean()["recall@20"]
+
+    try:
+        popularity = recall("popularity")
+        assert recall("gcn") > popularity + 0.03
+        assert recall("gerai", epochs=24) > popularity + 0.03
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_the_demo_shows_a_table_a_list_a_statement_and_a_page(tmp_path, monkeypatch):

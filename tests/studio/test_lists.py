@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import veilrec as vr
@@ -73,6 +75,30 @@ def test_reports_of_new_users_are_drawn_once(tmp_path):
     file.write_bytes(b"no")
     with pytest.raises(DataError, match="cannot be read"):
         lists(model, new=people, reports=file)
+
+
+def test_reports_are_for_one_model_with_its_settings_and_scheme(tmp_path):
+    """A report of epsilon 0.1 is no report of epsilon 5, nor one of other attributes."""
+
+    def fitted(data, **settings):
+        return vr.GERAI(epochs=1, embedding_size=4, **settings).fit(data, progress=False)
+
+    world = vr.synthetic(60, 40, 900)
+    people, file = vr.synthetic(5, 40, 60, seed=3), tmp_path / "reports.safetensors"
+    private = fitted(world, epsilon=0.1)
+    first = lists(private, new=people, reports=file, k=3).frame
+    with pytest.raises(
+        DataError, match=r"these people and for this model, got those for other settings\. Name"
+    ):
+        lists(fitted(world, epsilon=5.0), new=people, reports=file)
+    fewer = replace(world, attributes={"gender": world.attributes["gender"]})
+    with pytest.raises(DataError, match=r"got those for profiles of another scheme\. Name another file"):
+        lists(fitted(fewer, epsilon=0.1), new=people, reports=file)
+    plain = vr.systems.GCN(epochs=1, embedding_size=4).fit(world, progress=False)
+    with pytest.raises(DataError, match="got those for another model and for other settings"):
+        lists(plain, new=people, reports=file)
+    again = vr.load_model(private.save(tmp_path / "model.veil"))
+    assert first.equals(lists(again, new=people, reports=file, k=3).frame)
 
 
 def test_reports_of_new_users_are_booked_once_or_refused(tmp_path):

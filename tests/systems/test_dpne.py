@@ -86,7 +86,7 @@ def test_a_fit_that_goes_on_does_not_draw_again(tmp_path) -> None:
     assert two.guarantee.grade == "research"
     other = DPNE().fit(data, progress=False)
     assert (one.shared["item_vectors"] != other.shared["item_vectors"]).any()
-    with pytest.raises(ValueError, match="the kept item vectors must be of shape"):
+    with pytest.raises(ValueError, match="checkpoint must be of the same model, settings"):
         DPNE(embedding_size=3).fit(data, progress=False, checkpoint=tmp_path)
 
 

@@ -44,8 +44,10 @@ def test_scores_are_ratings() -> None:
 
 def test_clipping_follows_the_declared_range() -> None:
     shape = {"user": ["a", "a", "b", "b"], "item": ["x", "y", "x", "y"], "rating": [1, 9, 1, 9]}
-    narrow = vr.Dataset.from_arrays(**shape, rating_range=(2.0, 8.0))
-    model = MF(embedding_size=2, regularization=1e-3).fit(narrow, progress=False)
+    wide = vr.Dataset.from_arrays(**shape, rating_range=(1.0, 9.0))
+    model = MF(embedding_size=2, regularization=1e-3).fit(wide, progress=False)
+    assert model.shared["range"].tolist() == [1, 9]
+    model.shared["range"] = np.array([2, 8], np.float32)
     np.testing.assert_allclose(model.scores(), [[2, 8], [2, 8]])
     free = MF(embedding_size=2, regularization=1e-3).fit(vr.Dataset.from_arrays(**shape), progress=False)
     np.testing.assert_allclose(free.scores(), [[1, 9], [1, 9]], atol=0.05)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 import veilrec as vr
-from veilrec.core import DataError
+from veilrec.core import DataError, DataWarning
 from veilrec.data import Categorical, Numeric
 from veilrec.metrics import rank_all
 from veilrec.systems import RAP, Popularity
@@ -121,3 +121,53 @@ def test_bad_settings() -> None:
         RAP(alpha=-1.0)
     with pytest.raises(ValueError, match="readers must be"):
         RAP(readers=0)
+
+
+def test_an_attribute_that_few_have_told() -> None:
+    """Batches of readers without any label had nothing to descend on; now readers are those who told."""
+    data = vr.synthetic(users=120, items=40, interactions=1500, seed=1)
+    gender = data.attributes["gender"]
+    codes = np.where(np.arange(120) < 6, gender.codes, -1).astype(np.int32)
+    codes[:2] = 0, 1
+    few = dataclasses.replace(data, attributes={"gender": Categorical(codes, gender.categories)})
+    model = RAP(epochs=2, embedding_size=4, batch_size=300).fit(few, progress=False)
+    assert model.facts["attributes"] == ["gender"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "classes", "words"),
+    [
+        (np.zeros(120), 2, "attributes must be of two known classes or more"),
+        (np.full(120, -1), 2, "attributes must be of two known classes or more"),
+        (np.arange(120), 300, "attributes must be of at most 256 classes"),
+    ],
+    ids=["one class", "all unknown", "300 classes"],
+)
+def test_an_attribute_of_no_use_is_refused(codes: np.ndarray, classes: int, words: str) -> None:
+    data = vr.synthetic(users=120, items=40, interactions=1500, seed=1)
+    job = Categorical(codes.astype(np.int32), tuple(f"job {n}" for n in range(classes)))
+    with pytest.raises(ValueError, match=words):
+        RAP(epochs=1).fit(dataclasses.replace(data, attributes={"job": job}), progress=False)
+
+
+def test_a_large_attribute_is_left_out_unless_it_is_named() -> None:
+    data = vr.synthetic(users=120, items=40, interactions=1500, seed=1)
+    large = Categorical(np.arange(120, dtype=np.int32), tuple(f"{n}" for n in range(300)), declared=False)
+    data = dataclasses.replace(data, attributes={"gender": data.attributes["gender"], "zip": large})
+    with pytest.warns(DataWarning, match="leaves out attributes of more than 256 classes: zip") as caught:
+        model = RAP(epochs=1, embedding_size=4).fit(data, progress=False)
+    assert caught[0].filename == __file__
+    assert model.facts["attributes"] == ["gender"]
+    assert "read off the data" not in str(model.guarantee)  # the list of zip was not used
+    with pytest.raises(ValueError, match=r"attributes must be of at most 256 classes, got \{'zip': 300"):
+        RAP(attributes=("zip",), epochs=1).fit(data, progress=False)
+
+
+def test_those_who_told_must_have_interactions() -> None:
+    data = vr.synthetic(users=120, items=40, interactions=1500, seed=1)
+    codes = np.full(120, -1, np.int32)
+    codes[:2] = 0, 1
+    rest = data.take(np.flatnonzero(data.user > 1))
+    mute = dataclasses.replace(rest, attributes={"gender": Categorical(codes, ("F", "M"))})
+    with pytest.raises(ValueError, match="attributes must be known of a user with interactions"):
+        RAP(epochs=1).fit(mute, progress=False)

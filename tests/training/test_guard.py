@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 import veilrec as vr
+from veilrec import systems
 from veilrec.core import BudgetExhausted
 from veilrec.privacy import Claim, Ledger
 from veilrec.privacy.mechanisms import Gaussian
@@ -170,7 +172,7 @@ class TestBudget:
 
     def test_a_refused_fit_has_not_looked(self, data, tmp_path, monkeypatch) -> None:
         looked = []
-        monkeypatch.setattr(DataGuard, "take", lambda self, part, purpose: looked.append(part))
+        monkeypatch.setattr(DataGuard, "take", lambda self, part, purpose, only=None: looked.append(part))
         with pytest.raises(BudgetExhausted):
             fit(data, ledger=self.ledger(tmp_path, 0.5), population="shop")
         assert looked == []
@@ -188,6 +190,77 @@ class TestBudget:
         fit(data, ledger=ledger, population="shop", checkpoint=checkpoint)
         (account,) = ledger.accounts("shop")
         assert account.epsilon == pytest.approx(1.0, rel=1e-3)
+
+    def test_a_fit_that_has_ended_is_read_back_for_nothing(self, data, tmp_path) -> None:
+        """Stopped after its end, before its results were saved: the folder has all, and all is paid."""
+        ledger, place = self.ledger(tmp_path, epsilon=8.5), tmp_path / "checkpoints"
+        again = {"ledger": ledger, "population": "shop", "checkpoint": place, "progress": False}
+        first, second = (systems.DPGram().fit(data, **again) for _ in range(2))
+        np.testing.assert_array_equal(first.shared["table"], second.shared["table"])
+        assert first.guarantee == second.guarantee
+        assert ledger.accounts("shop")[0].epsilon == pytest.approx(8.0, rel=1e-3)
+        (place / "released-item-counts.safetensors").unlink()
+        with pytest.raises(ValueError, match="checkpoint must be whole, got none of released-item-counts"):
+            systems.DPGram().fit(data, **again)
+        shutil.rmtree(place)  # to start anew is to pay anew
+        with pytest.raises(BudgetExhausted):
+            systems.DPGram().fit(data, **again)
+
+    def test_a_system_that_keeps_nothing_cannot_draw_twice_for_one_price(self, data, tmp_path) -> None:
+        again = {"ledger": self.ledger(tmp_path), "population": "shop", "checkpoint": tmp_path / "kept"}
+        NoisyPopularity().fit(data, **again)
+        with pytest.raises(ValueError, match="noise must be drawn once"):
+            NoisyPopularity().fit(data, **again)
+
+    @pytest.mark.parametrize(
+        ("model", "words"),
+        [
+            (systems.DPGram(max_items=10), "must have at most 10 items"),
+            (systems.BlurMe(attribute="shoe"), "must have the categorical attribute 'shoe'"),
+            (systems.RAP(attributes=("shoe",)), "attributes must be categorical ones"),
+            (systems.PFGNRSums(delta=0.5), "delta must be below 1 / "),
+        ],
+        ids=lambda value: getattr(value, "word", ""),
+    )
+    def test_what_is_refused_costs_nothing(self, data, tmp_path, model, words) -> None:
+        ledger = self.ledger(tmp_path)
+        with pytest.raises(ValueError, match=words):
+            model.fit(data, ledger=ledger, population="shop", checkpoint=tmp_path / "kept", progress=False)
+        assert [account.epsilon for account in ledger.accounts("shop")] == [0]
+        assert not (tmp_path / "kept").exists()
+
+    def test_a_folder_of_another_fit_costs_nothing(self, data, tmp_path) -> None:
+        ledger = self.ledger(tmp_path, epsilon=100)
+        again = {"ledger": ledger, "population": "shop", "checkpoint": tmp_path / "kept", "progress": False}
+        systems.DPGram(epsilon=2.0).fit(data, **again)
+        with pytest.raises(ValueError, match="checkpoint must be of the same model, settings"):
+            systems.DPGram(epsilon=3.0).fit(data, **again)
+        assert ledger.accounts("shop")[0].epsilon == pytest.approx(2.0, rel=1e-3)
+
+    def test_a_damaged_folder_is_no_way_to_draw_again(self, data, tmp_path, monkeypatch) -> None:
+        """To delete the state alone would let epochs be drawn twice for one price."""
+        from veilrec.training import loop
+
+        model = systems.PFGNRSums(epochs=3, embedding_size=4)
+        saved, calls = loop._save, []
+
+        def killed(*arguments) -> None:
+            saved(*arguments)
+            calls.append(1)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "_save", killed)
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(data, checkpoint=tmp_path, progress=False)
+        state = tmp_path / "state.safetensors"
+        state.write_bytes(state.read_bytes()[:100])
+        with pytest.raises(ValueError, match=r"must be readable.* or delete the whole folder to start anew"):
+            model.fit(data, checkpoint=tmp_path, progress=False)
+        state.unlink()
+        with pytest.raises(ValueError, match="must be whole, got none of state"):
+            model.fit(data, checkpoint=tmp_path, progress=False)
 
 
 class TestGuard:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ import pytest
 
 from veilrec.data import Dataset
 from veilrec.training import Job, run_epochs
+from veilrec.training.guard import DataGuard
 
 DATA = Dataset.from_arrays(["a", "b"], ["x", "y"])
 
@@ -24,12 +25,9 @@ class Toy:
     facts: dict[str, Any] = field(default_factory=dict)
     word: ClassVar[str] = "toy"
 
-    def settings(self) -> dict[str, Any]:
-        return {}
-
 
 def job(checkpoint: Path | None = None, valid: Dataset | None = None) -> Job:
-    return Job(DATA, valid, 0, "cpu", checkpoint, False)
+    return Job(DATA, valid, 0, "cpu", checkpoint, False, key="toy")
 
 
 def never(valid: Dataset) -> float:
@@ -97,3 +95,24 @@ def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
         run_epochs(job(tmp_path), Toy(3), state=state, step=step, validate=never)
         assert state["x"].tolist() == [3, 3]
     assert calls == [0, 1, 2]
+
+
+def test_a_private_model_keeps_every_epoch(tmp_path: Path) -> None:
+    """A plain one keeps those after some seconds; for a private one to repeat an epoch is to draw again."""
+    kept = []
+    for name, guard in (("plain", None), ("private", DataGuard(DATA))):
+        state = {"x": np.zeros(1)}
+
+        def step(epoch: int, state: dict[str, Any] = state) -> float:
+            if epoch == 3:
+                raise KeyboardInterrupt
+            state["x"] += 1
+            return 0.0
+
+        place = tmp_path / name
+        place.mkdir()
+        work = replace(job(place), guard=guard)
+        with pytest.raises(KeyboardInterrupt):
+            run_epochs(work, Toy(9), state=state, step=step, validate=never)
+        kept.append((place / "state.safetensors").exists())
+    assert kept == [False, True]

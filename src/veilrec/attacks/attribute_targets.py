@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veilrec.core import DataError, check, check_choice
-from veilrec.data import Categorical, Dataset, Numeric
+from veilrec.data import AS_NUMBERS, Categorical, Dataset, Numeric, are_numbers, check_edges
 
 LEAST_USERS, MOST_CLASSES = 5, 100
 """A class with fewer users cannot be both learnt and tested; more classes than this are refused."""
@@ -104,7 +104,7 @@ def target_of(data: Dataset, name: str, bins: Bins) -> Target:
     check_choice("target", name, data.attributes)
     attribute = data.attributes[name]
     if isinstance(attribute, Categorical):
-        remedy = "Only numbers have bins."
+        remedy = AS_NUMBERS if are_numbers(attribute) else "Only numbers have bins."
         check(name not in bins, "bins", "given for numeric attributes only", name, remedy)
         codes, classes = attribute.codes.astype(np.int64), attribute.categories
     else:
@@ -138,9 +138,7 @@ def _check_target(good: bool, constraint: str, about: str, remedy: str) -> None:
 def _binned(name: str, attribute: Numeric, bins: Bins) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     remedy = f"{name!r} is a number: give the public edges between its classes, such as 35,46."
     check(name in bins, "bins", f"given for {name!r}", bins.get(name), remedy)
-    edges = np.asarray(bins[name], np.float64).ravel()
-    good = len(edges) > 0 and bool(np.isfinite(edges).all()) and bool((np.diff(edges) > 0).all())
-    check(good, "bins", "rising finite edges", bins[name])
+    edges = check_edges("bins", bins[name])
     codes = np.digitize(attribute.values, edges).astype(np.int64)
     codes[attribute.missing] = -1
     middle = [f"{low:g} to under {high:g}" for low, high in pairwise(edges)]

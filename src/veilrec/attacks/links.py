@@ -3,9 +3,9 @@
 Threat models, by the letters of the privacy statements. **O** has the published part of the model and no
 output for the attacked user. **X** sees the attacked user's lists and scores as well, and may open accounts
 of its own. **S** is the server: it has what O has, and what it holds itself: vectors, reported graphs, the
-graph network that it runs; of what is shown to a user it sees nothing. All know some other users with all
-their edges, as somebody does who bought a part of the data; some are also told half of the attacked user's
-edges, and asked for the others.
+graph network that it runs, the sums that it decrypts; of what is shown to a user it sees nothing. All know
+some other users with all their edges, as somebody does who bought a part of the data; some are also told half
+of the attacked user's edges, and asked for the others.
 
 The task is to tell *training edges* from cells where the user did nothing. An edge of the test part is a true
 interest but not in the training data: it is left out here, and is the other side of the honest, harder task,
@@ -40,18 +40,21 @@ def link_attack(
     k: int = 50,
     resamples: int = 200,
     seed: int = 0,
+    leave_out: str | Iterable[str] = (),
     progress: bool = False,
 ) -> LinkAttack:
     """Attack a fitted recommender: which cells of users x items did it train on?
 
     ``data`` are what the model was fitted on; of a split, the training part, and its other parts are left out
     of the question. ``adversaries`` are of O, X and S (None: all), ``attackers`` words of ``LINK_ATTACKERS``,
-    or "logistic" and "boosting", which learn from all others (None: all). ``known`` of the users are known to
-    the attacker, half of them to train on; of at most ``users`` others about ``cells`` cells are asked.
+    or "logistic" and "boosting", which learn from all that their adversary can do (None: all), but for those
+    that ``leave_out`` names. ``known`` of the users are known to the attacker, half of them to train on; of
+    at most ``users`` others about ``cells`` cells are asked.
     ``own`` of a user's edges are given to attackers who need a start; only the rest is asked. ``k`` is the
     length of the lists. Intervals are over ``resamples`` of the attacked users. Where the server runs a graph
     network with weights, "network influence" takes a backward pass for each of the attacked users and of as
-    many labelled ones: ``users`` bounds its time.
+    many labelled ones: ``users`` bounds its time. "row recovery" is not run for more than 2^24 asked users x
+    items.
 
     >>> import veilrec as vr
     >>> parts = vr.split.holdout(vr.synthetic(users=90, items=60, interactions=1800))
@@ -62,5 +65,5 @@ def link_attack(
     >>> [row.attacker for row in found.outcomes]
     ['random', 'popularity', 'known edges', 'score', 'influence']
     """
-    given = Settings.of(adversaries, attackers, known, own, users, cells, k, resamples, seed)
+    given = Settings.of(adversaries, attackers, known, own, users, cells, k, resamples, seed, leave_out)
     return steal("links", model, data, given, progress)

@@ -8,7 +8,8 @@ Security 2021. Influence: Wu et al., "LinkTeller", IEEE S&P 2022: perturb an inp
 a recommender the inputs are items in a history, so one account is opened per item, with that item alone, and
 one with none; the difference of the scores they are served is the influence of the item. The scores of the
 attacked user are then written as a sum of influences, by ridge regression: large coefficients are suspected.
-Where the server runs a graph network, it perturbs the vectors of items instead (``links_network.py``).
+Where the server runs a graph network, it perturbs the vectors of items instead (``links_network.py``); where
+it decrypts sums, it works on these (``links_sums.py``).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from veilrec.attacks.links_knowledge import (
     unit,
 )
 from veilrec.attacks.links_network import network_influence
+from veilrec.attacks.links_sums import row_recovery, sums
 
 RIDGE = 1e-3
 """Of the mean squared influence on a watched item."""
@@ -171,6 +173,8 @@ LINK_ATTACKERS = {
     "inner product": Attacker("S", "vectors", NOTHING, inner_product),
     "cosine": Attacker("S", "vectors", NOTHING, cosine),
     "vector similarity": Attacker("S", "vectors", OTHERS, vector_similarity),
+    "row recovery": Attacker("S", "sums", NOTHING, row_recovery),
+    "sums": Attacker("S", "sums", OWN, sums),
 }
 
 

@@ -94,14 +94,14 @@ def steal(kind: str, model: Linkable, data: Dataset | Split, given: Settings, pr
 
 def _plan(given: Settings) -> dict[Key, Attacker]:
     """Who is run for whom: S can do all that O can. A supervised attacker weighs all that its adversary can
-    do, and X what O can do too."""
+    do, and X what O can do too; nobody does what was left out."""
     learning = any(word in LEARNERS for word in given.attackers)
     plan: dict[Key, Attacker] = {("", word): one for word, one in NULLS.items()}
     for side in ADVERSARIES:
         for word, one in LINK_ATTACKERS.items():
             asked = side in given.adversaries and word in given.attackers
             weighed = learning and (side in given.adversaries or (side == "O" and "X" in given.adversaries))
-            if side in one.adversaries and (asked or weighed):
+            if side in one.adversaries and (asked or weighed) and word not in given.leave_out:
                 plan[side, word] = one
     return plan
 

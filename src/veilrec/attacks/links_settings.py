@@ -36,6 +36,7 @@ class Settings:
     k: int
     resamples: int
     seed: int
+    leave_out: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -49,6 +50,7 @@ class Settings:
         k: int = 50,
         resamples: int = 200,
         seed: int = 0,
+        leave_out: str | Iterable[str] = (),
     ) -> Settings:
         """Words looked up, numbers checked."""
         check_fraction("known", known)
@@ -59,8 +61,12 @@ class Settings:
         check_count("resamples", resamples, LEAST_RESAMPLES)
         check_count("seed", seed, 0)
         sides = _words("adversaries", adversaries, ADVERSARIES)
-        chosen = _words("attackers", attackers, [*LINK_ATTACKERS, *LEARNERS])
-        return cls(sides, chosen, known, own, users, cells, k, resamples, seed)
+        known_words = [*LINK_ATTACKERS, *LEARNERS]
+        out = _words("leave_out", leave_out, known_words) if leave_out else ()
+        chosen = _words("attackers", attackers, known_words)
+        chosen = tuple(word for word in chosen if word not in out)
+        check(bool(chosen), "attackers", "more than those of leave_out", out)
+        return cls(sides, chosen, known, own, users, cells, k, resamples, seed, out)
 
 
 def held_out(data: Dataset | Split) -> sp.csr_matrix:

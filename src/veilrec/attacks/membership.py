@@ -36,6 +36,7 @@ def membership_attack(
     k: int = 50,
     resamples: int = 200,
     seed: int = 0,
+    leave_out: str | Iterable[str] = (),
     progress: bool = False,
 ) -> LinkAttack:
     """Attack a fitted recommender: which of a user's interactions did it train on?
@@ -54,5 +55,5 @@ def membership_attack(
     """
     remedy = "Held-out edges are needed to compare with: use veilrec.split."
     check(isinstance(data, Split), "data", "a split", type(data).__name__, remedy)
-    given = Settings.of(adversaries, attackers, known, own, users, cells, k, resamples, seed)
+    given = Settings.of(adversaries, attackers, known, own, users, cells, k, resamples, seed, leave_out)
     return steal("membership", model, data, given, progress)

@@ -82,4 +82,5 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
         return
     near = get_close_matches(str(value), choices, n=1)
     remedy = f"Did you mean {near[0]!r}?" if near else ""
-    check(False, name, f"one of {', '.join(choices)}", value, remedy)
+    words = ", ".join(word or "''" for word in choices)
+    check(False, name, f"one of {words}", value, remedy)

@@ -37,6 +37,9 @@ _KINDS = {"public key": 1, "secret key": 2}
 class PublicKey:
     """What a client needs to encrypt: the modulus n and the base h of the randomisers.
 
+    A base that hides nothing (1 or -1 modulo n) is refused. That h is an n-th power, only who has the primes
+    can tell: :class:`SecretKey` checks it.
+
     ``insecure`` marks a short key for tests, which protects nothing. Inside a process it works like any other
     key. Its bytes are refused wherever the reader does not ask for ``insecure`` as well; the parties of
     :mod:`veilrec.federated` never ask.
@@ -58,8 +61,10 @@ class PublicKey:
         remedy = "Make a new key with SecretKey.generate()."
         check(self.insecure or self.bits in KEY_BITS, "key size", "2048 or 3072 bits", self.bits, remedy)
         check(self.n % 2 == 1 and self.n > 1, "n", "odd and above 1", Shown("another number"))
-        good = 1 < self.h < self.n**2 and gcd(self.h, self.n) == 1
-        check(good, "h", "between 1 and n^2 and without a common factor with n", Shown("another number"))
+        # A power of 1 or -1 modulo n would hide nothing: whoever sees a ciphertext could read it.
+        good = 1 < self.h < self.n**2 and gcd(self.h, self.n) == 1 and self.h % self.n not in (1, self.n - 1)
+        promise = "between 1 and n^2, without a common factor with n, and neither 1 nor -1 modulo n"
+        check(good, "h", promise, Shown("another number"), remedy)
 
     @property
     def bits(self) -> int:
@@ -113,6 +118,11 @@ class SecretKey(Uncopied):
         good = p.bit_length() == q.bit_length() and p % 4 == q % 4 == 3 and gcd(p - 1, q - 1) == 2
         promise = "primes of one length, both 3 mod 4, with gcd(p - 1, q - 1) = 2"
         check(good and _is_prime(p) and _is_prime(q), "p and q", promise, other, remedy)
+        # h^((p - 1)(q - 1)) = 1 modulo n^2, by its two halves: these are the n-th powers. One that is 1 or -1
+        # modulo one of the primes would give that prime away.
+        good = all(pow(public.h, f - 1, f * f) == 1 and public.h % f not in (1, f - 1) for f in (p, q))
+        promise = "an n-th power modulo n^2, and neither 1 nor -1 modulo p or q"
+        check(good, "h", promise, Shown("another number"), remedy)
         self.p, self.q, self.public = p, q, public
 
     def __repr__(self) -> str:
@@ -127,7 +137,7 @@ class SecretKey(Uncopied):
     @classmethod
     def generate(cls, bits: int = 2048) -> SecretKey:
         """A fresh key of 2048 or 3072 bits."""
-        check(bits in KEY_BITS, "bits", "2048 or 3072", bits, "Shorter keys can be broken.")
+        check(bits in KEY_BITS, "bits", "2048 or 3072", bits, "Shorter keys can be broken, longer are slow.")
         return cls._fresh(bits, insecure=False)
 
     @classmethod

@@ -69,7 +69,8 @@ class SecureSum(ABC):
     def __post_init__(self) -> None:
         check_count("length", self.length)
         check_count("least", self.least, 2, "The sum of one client is that client's secret.")
-        check(self.least <= self.codec.clients, "least", f"at most {self.codec.clients}", self.least)
+        most, remedy = self.codec.clients, "A sum needs as many clients as that, and two at least."
+        check(self.least <= most, "least", f"at most {most}, the number of clients", self.least, remedy)
 
     @abstractmethod
     def client(self, name: str, integers: Integers) -> SumClient:

@@ -8,14 +8,23 @@ from veilrec.data.frames import to_kind
 from veilrec.data.ids import Ids, encode
 from veilrec.data.info import Info, describe
 from veilrec.data.named import available, cache_dir, imported_dir, load, predefined_split
-from veilrec.data.newcomers import extremes_of, like, scheme_of
-from veilrec.data.profiles import Profiles, binned, profiles, rating_statistics
+from veilrec.data.newcomers import extremes_of, like, read_newcomers, scheme_of
+from veilrec.data.profiles import (
+    AS_NUMBERS,
+    Profiles,
+    are_numbers,
+    binned,
+    check_edges,
+    profiles,
+    rating_statistics,
+)
 from veilrec.data.read import read
 from veilrec.data.split import Split, load_split
 from veilrec.data.store import load_dataset, save_dataset
 from veilrec.data.synthetic import synthetic
 
 __all__ = [
+    "AS_NUMBERS",
     "Attribute",
     "Categorical",
     "Dataset",
@@ -25,9 +34,11 @@ __all__ = [
     "Numeric",
     "Profiles",
     "Split",
+    "are_numbers",
     "available",
     "binned",
     "cache_dir",
+    "check_edges",
     "describe",
     "encode",
     "extremes_of",
@@ -43,6 +54,7 @@ __all__ = [
     "rating_statistics",
     "read",
     "read_lightgcn",
+    "read_newcomers",
     "save_dataset",
     "scheme_of",
     "split",

@@ -7,7 +7,7 @@ by time or, without times, in the order given. Outside, everything carries the c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -26,12 +26,16 @@ from veilrec.data.order import stable_order
 class Categorical:
     """A user attribute with named values; ``codes`` are positions in ``categories``, -1 where missing.
 
+    ``declared`` is False where the list of categories was read off the data: then the list itself tells who
+    is in them, and statements say so.
+
     >>> Categorical(np.array([1, -1, 0], np.int32), ("tea", "mate")).column().to_list()
     ['mate', None, 'tea']
     """
 
     codes: NDArray[np.int32]
     categories: tuple[str, ...]
+    declared: bool = True
 
     def __post_init__(self) -> None:
         good = len(self.codes) == 0 or (self.codes.min() >= -1 and self.codes.max() < len(self.categories))
@@ -43,8 +47,8 @@ class Categorical:
         return self.codes < 0
 
     def take(self, users: NDArray[Any]) -> Categorical:
-        """The attribute of these users only; the declared categories stay."""
-        return Categorical(self.codes[users], self.categories)
+        """The attribute of these users only; the categories stay."""
+        return replace(self, codes=self.codes[users])
 
     def column(self) -> pl.Series:
         """The values as text, null where missing."""
@@ -87,6 +91,34 @@ class Numeric:
     def column(self) -> pl.Series:
         """The values, null where missing."""
         return pl.Series(self.values).fill_nan(None)
+
+
+def check_inside(
+    what: str,
+    values: NDArray[np.float32],
+    span: Sequence[float],
+    users: Ids,
+    owners: NDArray[Any],
+    remedy: str,
+) -> None:
+    """Refuse a value outside of its range; ``owners`` are the codes of the users whose values these are.
+
+    >>> from veilrec.data.ids import encode
+    >>> codes, users = encode(pl.Series(["ann", "bob"]))
+    >>> check_inside("rating", np.array([5, 50], np.float32), (1, 5), users, codes, "Correct it.")
+    Traceback (most recent call last):
+        ...
+    veilrec.core.errors.DataError: rating of user 'bob' must be from 1 to 5, got 50. Correct it.
+    """
+    low, high = span
+    inside = (values >= np.float32(low)) & (values <= np.float32(high))  # ends rounded as the values were
+    if not inside.all():
+        first = int(np.argmin(inside))
+        whose = users.take(owners[first : first + 1])[0]
+        message = (
+            f"{what} of user {whose!r} must be from {low:g} to {high:g}, got {values[first]:g}. {remedy}"
+        )
+        raise DataError(message)
 
 
 Attribute = Categorical | Numeric
@@ -160,7 +192,10 @@ class Dataset:
         sensitive: NDArray[Any] | None = None,
         **rest: Any,
     ) -> Dataset:
-        """A data set from codes in any order; sorts by user, then time, then the given order."""
+        """A data set from codes in any order; sorts by user, then time, then the given order.
+
+        A rating outside of ``rating_range`` is refused.
+        """
         user = np.asarray(user, dtype=np.int32)
         if time is not None:
             order = stable_order(user, np.asarray(time))
@@ -178,7 +213,7 @@ class Dataset:
         sorted_user, sorted_item = arrange(user, np.int32), arrange(np.asarray(item), np.int32)
         assert sorted_user is not None
         assert sorted_item is not None
-        return cls(
+        found = cls(
             user=sorted_user,
             item=sorted_item,
             users=users,
@@ -188,6 +223,10 @@ class Dataset:
             sensitive=arrange(sensitive, np.bool_),
             **rest,
         )
+        if found.rating is not None and found.rating_range is not None:
+            remedy = "Correct the value, or declare another rating_range."
+            check_inside("rating", found.rating, found.rating_range, found.users, found.user, remedy)
+        return found
 
     @classmethod
     def from_arrays(
@@ -200,7 +239,7 @@ class Dataset:
         sensitive: ArrayLike | None = None,
         **rest: Any,
     ) -> Dataset:
-        """A data set from columns of external ids, without the checks that :func:`veilrec.read` makes."""
+        """A data set from columns of external ids, without most checks that :func:`veilrec.read` makes."""
         from veilrec.data.ids import encode
 
         user_codes, users = encode(pl.Series(np.asarray(user).tolist()))

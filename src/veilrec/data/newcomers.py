@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from veilrec.core import DataError
-from veilrec.data.dataset import Categorical, Dataset, Numeric
+from veilrec.data.dataset import Categorical, Dataset, Numeric, check_inside
+from veilrec.data.formats import open_table, siblings
+from veilrec.data.frames import kind_of
 from veilrec.data.ids import Ids
 from veilrec.data.profiles import rating_statistics
+from veilrec.data.read import read
+from veilrec.data.read_attributes import as_text, attribute
+
+_REMEDY = "That is the range of the training data: correct the value, or leave it out."
 
 
 def extremes_of(data: Dataset) -> dict[str, list[float]]:
@@ -28,7 +36,8 @@ def like(people: Dataset, items: Ids, scheme: Mapping[str, Any] | None = None) -
     """The same people with items, attributes and rating range of other data, of which ``scheme`` tells.
 
     Without a scheme (:func:`scheme_of`) they keep their own attributes and ratings. An attribute that they do
-    not have, or a category that the other data do not know, counts as unknown.
+    not have, or a category that the other data do not know, counts as unknown. A rating or a number outside
+    of its public range is refused: the noise of a private model is for numbers inside.
 
     >>> known = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
     >>> new = Dataset.from_arrays(["cem"], ["mate"])
@@ -61,8 +70,14 @@ def like(people: Dataset, items: Ids, scheme: Mapping[str, Any] | None = None) -
                     f"attribute {name} must be a number, as in the training data, got categories."
                 )
             values = own.values if own is not None else np.full(people.n_users, np.nan, np.float32)
+            if about["low"] is not None:
+                known = np.flatnonzero(~np.isnan(values))
+                span = (about["low"], about["high"])
+                check_inside(f"attribute {name}", values[known], span, people.users, known, _REMEDY)
             attributes[name] = Numeric(values, low=about["low"], high=about["high"])
     scale = scheme["rating_range"]
+    if scale is not None and people.rating is not None:
+        check_inside("rating", people.rating, scale, people.users, people.user, _REMEDY)
     return replace(
         people,
         attributes=attributes,
@@ -87,3 +102,45 @@ def scheme_of(data: Dataset) -> dict[str, Any]:
         "attributes": attributes,
         "rating_range": None if data.rating_range is None else list(data.rating_range),
     }
+
+
+def read_newcomers(source: Any, users: Any = None, scheme: Mapping[str, Any] | None = None) -> Dataset:
+    """Tables of new people, read with the ranges and categories of ``scheme``; see :func:`veilrec.read`.
+
+    So a column of numbers is numbers here too, though the few that new people have would be read as classes.
+    A category that the scheme does not know is no error: to :func:`like` it is unknown.
+
+    >>> import polars as pl
+    >>> events = pl.DataFrame({"user": ["ann"], "item": ["tea"]})
+    >>> people = pl.DataFrame({"user": ["ann"], "age": [31]})
+    >>> scheme = {"attributes": {"age": {"low": 1, "high": 100}}, "rating_range": None}
+    >>> read_newcomers(events, people, scheme).attributes["age"].high
+    100.0
+    """
+    if scheme is None:
+        return read(source, users=users)
+    if users is None and kind_of(source) is None:
+        users = siblings(Path(source)).get("users")
+    ranges: dict[str, tuple[float, float]] = {}
+    categories: dict[str, list[str]] = {}
+    if users is not None:
+        table = open_table(users, "users")
+        for name, about in scheme["attributes"].items():
+            if name not in table.names:
+                continue
+            if "categories" not in about:
+                declared = about["low"] is not None
+                ranges[name] = (about["low"], about["high"]) if declared else (-math.inf, math.inf)
+                continue
+            column = table.rows([name])[name]
+            if isinstance(attribute(table, name, column), Numeric):
+                words = as_text(column).drop_nulls().unique(maintain_order=True)
+                categories[name] = list(dict.fromkeys([*about["categories"], *words]))
+    scale = scheme["rating_range"]
+    return read(
+        source,
+        users=users,
+        rating_range=None if scale is None else (scale[0], scale[1]),
+        numeric_ranges=ranges,
+        categories=categories,
+    )

@@ -145,6 +145,23 @@ def profiles(
     )
 
 
+AS_NUMBERS = (
+    "Few whole numbers are read as classes; to have numbers declare their range: numeric_ranges=, or veilrec "
+    "data import ... --attribute-range NAME=LOW,HIGH."
+)
+
+
+def are_numbers(attribute: Categorical | Numeric | None) -> bool:
+    """Whether the classes of an attribute are numbers that nobody has declared to be classes.
+
+    >>> are_numbers(Categorical(np.array([0], np.int32), ("18", "20"), declared=False))
+    True
+    """
+    if not isinstance(attribute, Categorical) or attribute.declared:
+        return False
+    return len(attribute.categories) > 1 and all(word.lstrip("-").isdigit() for word in attribute.categories)
+
+
 def binned(attribute: Numeric, edges: Sequence[float]) -> Categorical:
     """A numeric attribute as categories between public edges.
 
@@ -152,9 +169,7 @@ def binned(attribute: Numeric, edges: Sequence[float]) -> Categorical:
     >>> binned(ages, (35, 46)).codes.tolist(), binned(ages, (35, 46)).categories
     ([0, 1, 1, 2, -1], ('below 35', '35 to 46', '46 and above'))
     """
-    edges = [float(edge) for edge in edges]
-    good = len(edges) > 0 and all(a < b for a, b in pairwise(edges))
-    check(good, "bins", "rising edges", edges)
+    edges = check_edges("bins", edges)
     codes = np.where(np.isnan(attribute.values), -1, np.digitize(attribute.values, edges))
     names = [
         f"below {edges[0]:g}",
@@ -162,6 +177,25 @@ def binned(attribute: Numeric, edges: Sequence[float]) -> Categorical:
         f"{edges[-1]:g} and above",
     ]
     return Categorical(codes.astype(np.int32), tuple(names))
+
+
+def check_edges(name: str, edges: Sequence[float], *, or_none: bool = False) -> tuple[float, ...]:
+    """The edges between classes as numbers; they must be finite, rising and, unless ``or_none``, some.
+
+    >>> check_edges("age_edges", (35, 46))
+    (35.0, 46.0)
+    >>> check_edges("age_edges", (46, 35))
+    Traceback (most recent call last):
+        ...
+    ValueError: age_edges must be rising finite edges, got (46, 35). Write, say, (35, 46).
+    """
+    try:
+        found = tuple(float(edge) for edge in edges)
+    except (TypeError, ValueError):
+        found = (math.nan,)
+    good = all(math.isfinite(edge) for edge in found) and all(a < b for a, b in pairwise(found))
+    check(good and (or_none or len(found) > 0), name, "rising finite edges", edges, "Write, say, (35, 46).")
+    return found
 
 
 def rating_statistics(data: Dataset) -> dict[str, NDArray[np.float64]]:
@@ -209,7 +243,7 @@ def _without_ratings(data: Dataset) -> list[str]:
     elif data.rating_range is None:
         why, remedy = (
             "declared range of ratings",
-            "Declare it: rating_range=(low, high), or --rating-range LOW,HIGH",
+            "Declare it: rating_range=(low, high), or veilrec data import ... --rating-range LOW,HIGH",
         )
     else:
         return []
@@ -236,7 +270,7 @@ def _declared(name: str, attribute: Numeric) -> NDArray[np.float64]:
     if attribute.low is None or attribute.high is None:
         raise DataError(
             f"attribute {name} must have a declared public range, got none. Read the table of users with "
-            f"numeric_ranges={{{name!r}: (low, high)}}, or on the command line with "
+            f"numeric_ranges={{{name!r}: (low, high)}}, or veilrec data import ... "
             f"--attribute-range {name}=LOW,HIGH, or without that column."
         )
     values = attribute.values.astype(np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -27,8 +28,8 @@ def attribute(
     """One column as an attribute.
 
     A declared range makes it numeric, declared categories make it categorical. Else text is categorical,
-    and so are whole numbers with at most 32 different values or written with leading zeros; other numbers
-    are numeric, without a range.
+    and so are whole numbers with at most 32 different values or written with leading zeros, all with the
+    categories that are found; other numbers are numeric, without a range.
 
     >>> table = Table("t", ("age",), lambda names: pl.DataFrame())
     >>> attribute(table, "age", pl.Series(["1", "18", "", "7"])).categories
@@ -36,7 +37,7 @@ def attribute(
     """
     if series.dtype.is_nested() or series.dtype in (pl.Binary, pl.Object):
         raise table.error(f"attribute {name!r} must be text or numbers, got the type {series.dtype}.")
-    text = _as_text(series)
+    text = as_text(series)
     if categories is not None:
         return _declared(table, name, text, categories)
     found = numbers(text)
@@ -58,11 +59,15 @@ def attribute(
     values = text.drop_nulls().unique()
     as_numbers = numbers(values)
     values = values.gather(as_numbers.arg_sort()) if not label else values.sort()
-    return _coded(text, values.to_list())
+    return replace(_coded(text, values.to_list()), declared=False)
 
 
-def _as_text(series: pl.Series) -> pl.Series:
-    """The values as stripped text, null where missing; whole floats lose their ".0"."""
+def as_text(series: pl.Series) -> pl.Series:
+    """The values as stripped text, null where missing; whole floats lose their ".0".
+
+    >>> as_text(pl.Series([18.0, None])).to_list()
+    ['18', None]
+    """
     if series.dtype.is_float():
         whole = series.fill_nan(None).drop_nulls()
         exact = bool((whole.is_finite() & (whole.floor() == whole) & (whole.abs() < 2**53)).all())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def read_users(
         if isinstance(values, Categorical):
             placed = np.full(len(users), -1, np.int32)
             placed[target] = values.codes[rows]
-            found[name] = Categorical(placed, values.categories)
+            found[name] = replace(values, codes=placed)
         else:
             spread = np.full(len(users), np.nan, np.float32)
             spread[target] = values.values[rows]

@@ -44,7 +44,8 @@ def save_dataset(dataset: Dataset, folder: str | Path) -> Path:
         for place, (name, attribute) in enumerate(dataset.attributes.items()):
             if isinstance(attribute, Categorical):
                 people[f"attribute_{place}"] = attribute.codes
-                cards.append({"name": name, "categories": list(attribute.categories)})
+                known = {"categories": list(attribute.categories), "declared": attribute.declared}
+                cards.append({"name": name, **known})
             else:
                 people[f"attribute_{place}"] = attribute.values
                 cards.append({"name": name, "low": attribute.low, "high": attribute.high})
@@ -111,14 +112,15 @@ def _assemble(folder: Path, card: dict[str, Any]) -> Dataset:
     for place, one in enumerate(card["attributes"]):
         values = people[f"attribute_{place}"].to_numpy()
         if "categories" in one:
-            attributes[one["name"]] = Categorical(values, tuple(one["categories"]))
+            declared = one.get("declared", False)
+            attributes[one["name"]] = Categorical(values, tuple(one["categories"]), declared)
         else:
             attributes[one["name"]] = Numeric(values, one["low"], one["high"])
     links = None
     if card["links"]:
         ends = pl.read_parquet(folder / "links.parquet", glob=False)
         links = Links(ends["source"].to_numpy(), ends["target"].to_numpy())
-    declared = card["rating_range"]
+    span = card["rating_range"]
     return Dataset(
         user=rows["user"].to_numpy(),
         item=rows["item"].to_numpy(),
@@ -126,7 +128,7 @@ def _assemble(folder: Path, card: dict[str, Any]) -> Dataset:
         items=Ids(items["id"]),
         attributes=attributes,
         links=links,
-        rating_range=None if declared is None else (declared[0], declared[1]),
+        rating_range=None if span is None else (span[0], span[1]),
         name=card["name"],
         frame_kind=card["frame_kind"],
         **optional,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from veilrec.core import DataError, check_count
+from veilrec.core import DataError, check, check_count
 from veilrec.experiments.specs import NULL_MODEL, DataSpec, Entry, EvaluateSpec, Experiment, Plan, SplitSpec
 from veilrec.experiments.values import (
     Values,
@@ -141,6 +141,8 @@ _FLAGS = {
 def _long(key: str, value: Any) -> tuple[str, Any]:
     """``data: ml-100k`` is short for ``data.source: ml-100k``, and so on."""
     if key in _SHORT and not isinstance(value, dict):
+        remedy = f"For the setting of a model that is called so, write settings.{key}={value}."
+        check(key != "split" or not isinstance(value, int | float), key, "a way to split data", value, remedy)
         return f"{key}.{_SHORT[key]}", value
     return key, value
 

@@ -81,7 +81,7 @@ def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
         groups.setdefault(_group(head), []).append(place)
     wide = min(len(groups), _PANELS)
     high = -(-len(groups) // wide)
-    size = (4.2 * wide, high * (0.6 + 0.34 * len(record["rows"])))
+    size = (4.2 * wide, high * max(1.9, 0.6 + 0.34 * len(record["rows"])))
     figure = figures.Figure(figsize=size, dpi=140, layout="constrained")
     panels = figure.subplots(high, wide, squeeze=False, sharey=True).ravel()
     for panel in panels[len(groups) :]:

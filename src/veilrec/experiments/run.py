@@ -115,17 +115,23 @@ def fit_run(
     prints = {"data_fingerprint": data.fingerprint, "split_fingerprint": split.fingerprint}
     write_json(folder / "run.json", {"format": 1, "spec": plain, **prints})
     _log(folder, "resumed" if resumed else "started", command=command)
-    model.fit(
-        split.train,
-        split.valid,
-        seed=spec.seed,
-        device=spec.device,
-        checkpoint=folder / "checkpoints",
-        progress=progress,
-        secure=spec.secure,
-        ledger=ledger,
-        population=data.name,
-    )
+    try:
+        model.fit(
+            split.train,
+            split.valid,
+            seed=spec.seed,
+            device=spec.device,
+            checkpoint=folder / "checkpoints",
+            progress=progress,
+            secure=spec.secure,
+            ledger=ledger,
+            population=data.name,
+        )
+    except Exception:
+        if not resumed and not (folder / "checkpoints").exists():  # refused: nothing is spent or kept
+            _clear(folder)
+            folder.rmdir()
+        raise
     clock.lap("fit")
     _save(model, folder, spec.data)
     judged = evaluate(model, split, spec.evaluate.k, protocol=spec.evaluate.protocol, progress=progress)

@@ -151,7 +151,10 @@ def reproduce_table(
         "sweep": {
             words: {str(at): label for at, label in some.items()} for words, some in table.sweep.items()
         },
-        "settings": {label: first[label]["settings"] for label in labels},
+        "settings": {
+            word: {label: model_of(table.rows[label], study).settings() for label in labels}
+            for word, study in table.studies.items()
+        },
         "fits": [
             {
                 "data": word,
@@ -224,11 +227,24 @@ def _found(cell: Mapping[str, Any], column: Column) -> Any:
     return float(here)
 
 
+def model_of(row: Row, study: Study) -> Recommender:
+    """The model of a row, not fitted, with the settings of the study and, over them, its own.
+
+    >>> import veilrec as vr
+    >>> study = Study(lambda seed, data_dir: vr.split.holdout(vr.synthetic()), lambda model, split, seed: {},
+    ...     settings={"lightgcn": {"layers": 2, "epochs": 9}})
+    >>> model = model_of(Row("lightgcn", {"epochs": 3}), study)
+    >>> model.settings()["layers"], model.settings()["epochs"]
+    (2, 3)
+    """
+    return make_model(row.model, {**study.settings.get(row.model, {}), **row.settings})
+
+
 def _cell(folder: Path, row: Row, seed: int, split: Split, study: Study) -> Figures:
     """One model with one seed, computed or read back; its name tells settings, data and version."""
     from veilrec import __version__
 
-    model = make_model(row.model, {**study.settings.get(row.model, {}), **row.settings})
+    model = model_of(row, study)
     about = [__version__, row.model, model.settings(), split.source_fingerprint, split.fingerprint, seed]
     key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
     file = folder / "cells" / f"{row.model}-{seed}-{key}.json"
@@ -239,7 +255,7 @@ def _cell(folder: Path, row: Row, seed: int, split: Split, study: Study) -> Figu
     model.fit(split.train, split.valid, seed=seed, progress=False, secure=False)
     cell = {
         "model": row.model,
-        "settings": dict(row.settings),
+        "settings": model.settings(),
         "seed": seed,
         "seconds": model.facts["seconds"],
         "processor_seconds": round(time.process_time() - started, 3),

@@ -25,6 +25,8 @@ def default_delta(n_users: int, chosen: float | None = None) -> float:
     (1e-05, True, 1e-09)
     """
     check_count("n_users", n_users)
+    good = chosen is None or chosen < 1 / n_users
+    check(good, "delta", f"below 1 / {n_users}, one over the number of users", chosen, "1e-5 is usual.")
     return min(1e-5, math.pow(n_users, -1.1)) if chosen is None else chosen
 
 

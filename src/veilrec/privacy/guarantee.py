@@ -208,6 +208,9 @@ class Guarantee:
             )
         if self.claims and 10 < self.epsilon < math.inf:
             found.append(f"epsilon {self.epsilon:.3g} is above 10: it bounds very little.")
+        loose = max((claim.delta for claim in self.claims), default=0.0)
+        if loose > 1e-5:
+            found.append(f"delta {loose:.3g} is above 1e-5: so likely may the bound fail for somebody.")
         if self.tuned:
             found.append("settings were chosen on private data, which is outside every epsilon above.")
         return tuple(found)

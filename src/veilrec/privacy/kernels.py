@@ -229,3 +229,22 @@ def poisson_large(out, done, words, rate):  # type: ignore[no-untyped-def]
         out[done] = count
         done += 1
     return done, place[0]
+
+
+@_jit
+def mark_largest(start, stop, values, ends, keep, marks):  # type: ignore[no-untyped-def]
+    """Mark the ``keep`` largest values of the groups from ``start`` to ``stop``; ties go to the first."""
+    for group in range(start, stop):
+        first, last = ends[group], ends[group + 1]
+        left = min(keep[group], last - first)
+        if left < 1:
+            continue
+        smallest = np.partition(values[first:last], last - first - left)[last - first - left]
+        for place in range(first, last):
+            if values[place] > smallest:
+                marks[place] = True
+                left -= 1
+        for place in range(first, last):
+            if left and values[place] == smallest:
+                marks[place] = True
+                left -= 1

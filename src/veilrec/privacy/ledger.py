@@ -217,12 +217,19 @@ class Ledger:
             return [Reservation(spend, self) for spend in spends]
 
     def resume(
-        self, reservation_id: str, *, population: str, fingerprint: str, events: Iterable[Event]
+        self,
+        reservation_id: str,
+        *,
+        population: str,
+        fingerprint: str,
+        events: Iterable[Event],
+        ended: bool = False,
     ) -> Reservation:
         """Go on with a reservation that was not released, without paying again.
 
         Refused when what is asked differs from what was paid for, when the results are out already, and
-        while another process is at work on it.
+        while another process is at work on it. ``ended``: all was drawn and kept, and is only read back; then
+        the results may be out.
 
         >>> import tempfile
         >>> from veilrec.privacy import PureEvent
@@ -240,7 +247,7 @@ class Ledger:
                 paid = getattr(spend, name)
                 check(value == paid, name, f"what was reserved, {paid!r}", value, "Reserve anew.")
             check(
-                spend.released_at is None,
+                ended or spend.released_at is None,
                 "reservation",
                 "unfinished",
                 reservation_id,

@@ -76,12 +76,25 @@ class Noise:
         True
         """
         made = (
-            Noise.secure()
+            Noise(self._source, None)
             if self._generator is None
             else Noise.research(int(self._name[0]), *self._name[1:], *names)
         )
         made.events, made.slices, made._floats = self.events, self.slices, self._floats
         return made
+
+    def seal(self) -> None:
+        """Nothing secure may be drawn any more, from this source or its children to come: all was drawn.
+
+        >>> noise = Noise.secure()
+        >>> noise.seal()
+        >>> noise.coins(0.5, (3,))
+        Traceback (most recent call last):
+            ...
+        ValueError: noise must be drawn once, got a second draw. What was drawn before is kept: read it back.
+        """
+        if self._generator is None:
+            self._source = _sealed
 
     @classmethod
     def choose(cls, secure: bool, seed: int | None, *names: str | int) -> Noise:
@@ -197,6 +210,11 @@ class Noise:
         return sampler(self._source, value, int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
 
+def _sealed(count: int) -> NDArray[np.uint64]:
+    remedy = "What was drawn before is kept: read it back."
+    raise ValueError(f"noise must be drawn once, got a second draw. {remedy}")
+
+
 def _finite(values: ArrayLike) -> Floats:
     x = np.asarray(values, np.float64)
     check(bool(np.isfinite(x).all()), "values", "finite numbers", _first_bad(x))
@@ -216,7 +234,8 @@ def _enlarged(width: float, sensitivity: float, moved: float, steps: int) -> tup
     """
     check_positive("sensitivity", sensitivity)
     share = moved * width / (steps * sensitivity)
-    check(share < 0.1, "values", "few enough for the lattice", moved, "Release them in parts.")
+    remedy = "Release them in parts, or spend more: so little epsilon asks for more noise than it can hold."
+    check(share < 0.1, "values", "few enough for the lattice", moved, remedy)
     width /= 1 - share
     return width, width / steps
 

@@ -3,8 +3,7 @@
 - Skellam on whole-number vectors (Agarwal, Kairouz, Liu, "The Skellam mechanism for differentially private
   federated learning", NeurIPS 2021, theorem 3.5), with mu the variance, D2 and D1 the L2 and L1 distances:
   alpha D2^2 / (2 mu) + min(((2 alpha - 1) D2^2 + 6 D1) / (4 mu^2), 3 D1 / (2 mu)).
-- Poisson sampling (Zhu and Wang, "Poisson subsampled Renyi differential privacy", ICML 2019, theorem 5), for
-  whole orders and any mechanism, adding or removing one unit.
+- Poisson sampling, adding or removing one unit, whole orders: :func:`sampled_renyi`.
 - From Renyi to (epsilon, delta): Canonne, Kamath and Steinke, 2020, proposition 12.
 """
 
@@ -55,6 +54,16 @@ def renyi_of(event: Event, order: int) -> float:
 def sampled_renyi(curve: ArrayLike, sampling_rate: float) -> float:
     """The bound at order len(curve) + 1 under Poisson sampling, from the curve at orders 2, 3, ...
 
+    For noise that is added and symmetric. Let P be what is released without a unit, Q with it, r = Q / P, and
+    M = (1 - q) P + q Q. The mean of (M / P)^a under P is a binomial sum of means of r^j, which the curve
+    bounds (Mironov, Talwar and Zhang, "Renyi differential privacy of the sampled Gaussian mechanism", 2019):
+    that is the divergence of M from P. The divergence of P from M is no larger (their theorem 5, for
+    densities). Proof. Reflecting about half of the shift swaps P and Q, so it pairs outcomes with ratios r
+    and 1 / r and chances p and r p. With h(t) = t^a - t^(1 - a), what is to be shown of each pair with r > 1
+    is h(A) + r h(B) >= 0, for A = 1 - q + q r and B = 1 - q + q / r. Since h(1 / t) = -h(t) / t, that is
+    h(A) >= c h(d) with c = r B >= 1 and d = 1 / B. Now A - 1 = q (r - 1) = c (d - 1): d lies between 1 and A,
+    at (1 - 1 / c) 1 + (1 / c) A; h is convex from 1 on, and h(1) = 0.
+
     >>> sampled_renyi([0.1], 1e-3) < 0.1
     True
     """
@@ -65,9 +74,8 @@ def sampled_renyi(curve: ArrayLike, sampling_rate: float) -> float:
     keep, drop = math.log(q), math.log1p(-q)
     j = np.arange(2, order + 1)
     choose = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1)
-    weight = np.where(j == 2, 0.0, math.log(3))
-    terms = weight + choose + (order - j) * drop + j * keep + (j - 1) * found
-    first = (order - 1) * drop + math.log(order * q - q + 1)
+    terms = choose + (order - j) * drop + j * keep + (j - 1) * found
+    first = (order - 1) * drop + math.log(order * q - q + 1)  # j = 0 and 1
     return max(0.0, float(logsumexp(np.append(terms, first))) / (order - 1))
 
 

@@ -24,7 +24,7 @@ WHO = {
     "F": "friends and other clients",
 }
 _RELATION = {
-    ("user", "add-remove"): "the data with and without one user look alike",
+    ("user", "add-remove"): "the data with and without {secret} look alike",
     ("user", "replace"): "the data of one user could be those of any other",
     ("interaction", "add-remove"): "the data with and without one interaction look alike",
     ("interaction", "replace"): "one interaction could have been any other",
@@ -39,7 +39,8 @@ def summary(guarantee: Guarantee) -> str:
         return "none"
     whole = {claim.secret for claim in guarantee.claims if not claim.restates}
     lines = [
-        f"{claim.unit}: {_epsilon(claim.epsilon, claim.delta)} against {', '.join(claim.adversaries)}"
+        f"{claim.secret if claim.unit == 'attribute' else claim.unit}: "
+        f"{_epsilon(claim.epsilon, claim.delta)} against {', '.join(claim.adversaries)}"
         for claim in guarantee.claims
         if claim.secret in whole
     ]
@@ -104,7 +105,7 @@ def describe(event: Event) -> str:
 
 def _facts(claim: Claim) -> list[tuple[str, str]]:
     facts = [
-        ("means", _RELATION[claim.unit, claim.neighbours]),
+        ("means", _RELATION[claim.unit, claim.neighbours].format(secret=claim.secret)),
         ("kept from", "; ".join(f"{letter}: {WHO[letter]}" for letter in claim.adversaries)),
         ("they see", ", ".join(claim.released)),
         ("epsilon", _epsilon(claim.epsilon, claim.delta)),

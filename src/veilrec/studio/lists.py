@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,12 @@ from veilrec.privacy import Ledger
 from veilrec.training import Array, Recommender
 
 NEW_USER = "new user"
+_OTHERS = {
+    "people": "of other people",
+    "model": "for another model",
+    "settings": "for other settings",
+    "profile": "for profiles of another scheme",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +80,8 @@ def lists(
 def kept_reports(model: Recommender, new: Dataset, file: Path, ledger: Ledger | None = None) -> Array:
     """The reports of new users, read from ``file``, or drawn and written there: a second draw costs again.
 
-    With a ``ledger`` the draw is booked there.
+    They are reports of these people to this model, with its settings and its scheme of profiles: no others
+    are taken from ``file``. With a ``ledger`` the draw is booked there.
 
     >>> import tempfile
     >>> import veilrec as vr
@@ -84,7 +93,14 @@ def kept_reports(model: Recommender, new: Dataset, file: Path, ledger: Ledger | 
     from safetensors import SafetensorError, safe_open
     from safetensors.numpy import save_file
 
-    about = {"model": model.word, "people": new.fingerprint}
+    about = {
+        "people": new.fingerprint,
+        "model": model.word,
+        "settings": json.dumps(model.settings(), sort_keys=True),
+        "profile": hashlib.sha256(
+            json.dumps(model.facts.get("profile"), sort_keys=True).encode()
+        ).hexdigest(),
+    }
     if not file.exists():
         found = model.report(new, ledger=ledger)
         with atomic_path(file) as temporary:
@@ -92,11 +108,16 @@ def kept_reports(model: Recommender, new: Dataset, file: Path, ledger: Ledger | 
         return found
     try:
         with safe_open(file, framework="numpy") as saved:
-            same, kept = (saved.metadata() or {}) == about, saved.get_tensor("reports")
+            found_about, kept = saved.metadata() or {}, saved.get_tensor("reports")
     except SafetensorError as error:
         raise DataError(f"the file of reports cannot be read ({error}).", file=file) from error
-    if not same:
-        raise DataError("the reports are of other people or for another model. Name another file.", file=file)
+    others = [_OTHERS[key] for key, value in about.items() if found_about.get(key) != value]
+    if others:
+        raise DataError(
+            f"the reports must be of these people and for this model, got those {' and '.join(others)}. "
+            "Name another file.",
+            file=file,
+        )
     return np.asarray(kept)
 
 

@@ -16,7 +16,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from veilrec.core import DataWarning, check, check_count, check_non_negative, check_positive, stream
-from veilrec.data import Dataset, Numeric, Profiles, extremes_of, profiles, scheme_of
+from veilrec.data import (
+    AS_NUMBERS,
+    Dataset,
+    Numeric,
+    Profiles,
+    are_numbers,
+    check_edges,
+    extremes_of,
+    profiles,
+    scheme_of,
+)
 from veilrec.models import AttentionGCN, Neighbourhoods
 from veilrec.privacy import Noise
 from veilrec.systems.vectors import unit_rows
@@ -43,9 +53,9 @@ class AttentionRecommender(Recommender):
     """Settings and training of the attention network; a subclass says what profiles and which loss.
 
     The paper sums the loss over batches of 64 and adds weight_decay |parameters|^2. Here the loss is a mean,
-    so the penalty is weight_decay / 64, whatever the batch; larger batches are sooner done, and no worse that
-    three seeds could show (``docs/results/gerai-batch.json``). ``age_edges`` turn a numeric attribute named
-    age into groups.
+    so the penalty is weight_decay / 64, whatever the batch; larger batches are sooner done, and as good as
+    five seeds can tell (``docs/results/gerai-batch.json``). ``age_edges`` turn a numeric attribute named age
+    into groups.
     """
 
     embedding_size: int = 60
@@ -64,7 +74,7 @@ class AttentionRecommender(Recommender):
     """Whether numeric attributes are part of the profile; if not, they are left out by name."""
 
     def __post_init__(self) -> None:
-        self.age_edges = tuple(float(edge) for edge in self.age_edges)
+        self.age_edges = check_edges("age_edges", self.age_edges, or_none=True)
         for name in ("embedding_size", "epochs", "batch_size", "patience", "validate_every"):
             check_count(name, getattr(self, name))
         check_positive("learning_rate", self.learning_rate)
@@ -231,10 +241,14 @@ def user_profiles(data: Dataset, age_edges: tuple[float, ...], numbers: bool = T
     unused = [] if numbers else numeric
     wanted = [name for name in data.attributes if name not in unused]
     found = profiles(data, statistics=False, attributes=wanted, bins=bins, quiet=True)
+    words = []
     if unused:
-        words = f"numeric attributes are not used here, except for a grouped age: {', '.join(unused)}"
-        found = replace(found, left_out=(*found.left_out, words))
-    return found
+        words = [f"numeric attributes are not used here, except for a grouped age: {', '.join(unused)}"]
+    if age_edges and are_numbers(data.attributes.get("age")):
+        words.append(
+            f"age is {found.sizes[found.category_names.index('age')]} classes, not groups. {AS_NUMBERS}"
+        )
+    return replace(found, left_out=(*found.left_out, *words))
 
 
 def plain(loss: Callable[[Tensor, Tensor], Tensor]) -> Loss:

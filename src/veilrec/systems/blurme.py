@@ -99,9 +99,13 @@ class BlurMe(VectorRecommender):
         secret = f"the {self.attribute} of a user"
         return (Claim(secret, "attribute", "replace", "OXSF", ("the model and all lists",), tuple(leaks)),)
 
+    def _check_data(self, public: Dataset) -> None:
+        known = public.attributes.get(self.attribute)
+        need_attribute(known, self.attribute, public.name, self.word)
+
     def _fit(self, job: Job) -> None:
         assert job.guard is not None
-        known = job.guard.take("attributes", _PROFILES).attributes.get(self.attribute)
+        known = job.guard.take("attributes", _PROFILES, [self.attribute]).attributes.get(self.attribute)
         classes = checked_classes(known, self.attribute, job.train.name, self.word)
         data = job.guard.take("interactions", _PROFILES)
         if self.typical is None:
@@ -122,7 +126,7 @@ class BlurMe(VectorRecommender):
         more = {
             "seed": job.seed,
             "device": job.device,
-            "checkpoint": job.checkpoint,
+            "checkpoint": None if job.checkpoint is None else job.checkpoint / "blurred",
             "progress": job.progress,
         }
         inner.fit(blurred, job.valid, **more)  # type: ignore[arg-type]
@@ -164,23 +168,41 @@ class BlurMe(VectorRecommender):
         return np.asarray(scores)
 
 
-def checked_classes(known: object, attribute: str, data: str, word: str) -> Categorical:
-    """The attribute, if it has two classes or more and somebody has told theirs.
+def need_attribute(known: object, attribute: str, data: str, word: str) -> Categorical:
+    """The attribute, if it has two classes or more.
 
-    >>> checked_classes(None, "gender", "shop", "blurme")
+    >>> need_attribute(None, "gender", "shop", "blurme")
     Traceback (most recent call last):
         ...
     veilrec.core.errors.DataError: shop must have the categorical attribute 'gender', which blurme is to \
 protect, got none. Read the data with users=, a table of user attributes.
     """
-    remedy = "Read the data with users=, a table of user attributes."
-    need = f"{data} must have the categorical attribute {attribute!r}, which {word} is to protect, got"
     if not isinstance(known, Categorical):
-        raise DataError(f"{need} {'none' if known is None else 'numbers'}. {remedy}")
-    present = np.unique(known.codes[known.codes >= 0])
-    if len(present) < 2:
-        raise DataError(f"{need} {len(present)} of its classes. {remedy}")
+        raise DataError(_needed(data, attribute, word, "none" if known is None else "numbers"))
+    if len(known.categories) < 2:
+        raise DataError(_needed(data, attribute, word, f"{len(known.categories)} of its classes"))
     return known
+
+
+def checked_classes(known: object, attribute: str, data: str, word: str) -> Categorical:
+    """The same, if somebody has told of two classes or more.
+
+    >>> checked_classes(Categorical(np.zeros(3, np.int32), ("F", "M")), "gender", "shop", "blurme")
+    Traceback (most recent call last):
+        ...
+    veilrec.core.errors.DataError: shop must have the categorical attribute 'gender', which blurme is to \
+protect, got 1 of its classes. Read the data with users=, a table of user attributes.
+    """
+    found = need_attribute(known, attribute, data, word)
+    present = np.unique(found.codes[found.codes >= 0])
+    if len(present) < 2:
+        raise DataError(_needed(data, attribute, word, f"{len(present)} of its classes"))
+    return found
+
+
+def _needed(data: str, attribute: str, word: str, got: str) -> str:
+    need = f"{data} must have the categorical attribute {attribute!r}, which {word} is to protect, got {got}"
+    return f"{need}. Read the data with users=, a table of user attributes."
 
 
 def class_weights(profiles: sp.csr_matrix, codes: Array, classes: int, penalty: float) -> Array:

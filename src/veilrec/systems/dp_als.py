@@ -29,6 +29,7 @@ of the largest eigenvalue that the noise of A_i has, a public number; items that
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -48,7 +49,7 @@ _GRAM_SHARE = 0.02
 class DPALS(PrivateItems):
     """Item vectors by ``rounds`` of noisy least squares; user vectors stay with their users.
 
-    ``epsilon`` and ``delta`` (None: 1e-5, or users^-1.1 if that is smaller) are for everything of a user.
+    ``epsilon`` and ``delta`` (None: 1e-5, or users^-1.1 if smaller) are for all interactions of a user.
     ``count_share`` of the budget finds the ``popular_items`` (None: all items); the rounds share the rest
     alike. ``exponent``, ``cap`` and ``cap_by`` as in ``DPGram``.
 
@@ -93,12 +94,16 @@ class DPALS(PrivateItems):
         _, mechanism = self.mechanisms(job.train.n_users)
         start = stream(job.seed, self.word, "start").standard_normal((len(weights), self.embedding_size))
         vectors = (start / np.sqrt(self.embedding_size)).astype(np.float32)
-        for _ in range(self.rounds):
-            users = clip_rows(self._own_vectors(histories, vectors), 1.0)
-            exact = statistics(histories, weights, users, self.cap, self.matrix_share)
-            noisy = mechanism.release(exact, job.noise, self.label)
+        for turn in range(self.rounds):
+            sums = partial(self._sums, histories, vectors, weights)
+            noisy = self._release(job, mechanism, self.label, sums, turn)
             vectors = self._solve(noisy, weights, mechanism.sigma)
         self.shared["item_vectors"] = vectors
+
+    def _sums(self, histories: sp.csr_matrix, vectors: Array, weights: Array) -> Array:
+        """Steps 4 and 5, before the noise."""
+        users = clip_rows(self._own_vectors(histories, vectors), 1.0)
+        return statistics(histories, weights, users, self.cap, self.matrix_share)
 
     def _own_vectors(self, histories: sp.csr_matrix, vectors: Array) -> Array:
         """Steps 4 and 7: every user's ridge regression on the item vectors, by conjugate gradient."""

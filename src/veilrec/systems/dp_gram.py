@@ -36,9 +36,9 @@ from veilrec.core import (
     check_positive,
     in_threads,
 )
+from veilrec.data import Dataset
 from veilrec.models import kernels
-from veilrec.privacy import Noise
-from veilrec.privacy.mechanisms import Gaussian, packed, unpacked
+from veilrec.privacy.mechanisms import packed, unpacked
 from veilrec.systems.private_items import PrivateItems
 from veilrec.training import Array, Job
 
@@ -49,7 +49,7 @@ _BLOCK = 4096
 class DPGram(PrivateItems):
     """Covariance perturbation: ``filter`` is "pca" or "ease".
 
-    ``epsilon`` and ``delta`` (None: 1e-5, or users^-1.1 if that is smaller) are for everything of a user.
+    ``epsilon`` and ``delta`` (None: 1e-5, or users^-1.1 if smaller) are for all interactions of a user.
     ``count_share`` of the budget finds the ``popular_items`` (None: all items) and their weights, counts to
     the power of -``exponent``. Users with fewer than ``cap`` items count for less; above it rows are scaled
     down, or ``cap`` items are drawn (``cap_by="sample"``). ``shrinkage`` times the edge of the noise is taken
@@ -80,16 +80,24 @@ class DPGram(PrivateItems):
         check_non_negative("shrinkage", self.shrinkage)
         check_positive("regularization", self.regularization)
 
-    def _fit(self, job: Job) -> None:
-        items = min(job.train.n_items, self.popular_items or job.train.n_items)
+    def _check_data(self, public: Dataset) -> None:
+        items = self._kept(public)
         if items > self.max_items:
             raise DataError(
-                f"{job.train.name} must have at most {self.max_items:,} items for dp-gram, got {items:,}: a "
+                f"{public.name} must have at most {self.max_items:,} items for dp-gram, got {items:,}: a "
                 "number per pair of items is held. Say popular_items, raise max_items, or use dp-spectral."
             )
+
+    def _kept(self, public: Dataset) -> int:
+        return min(public.n_items, self.popular_items or public.n_items)
+
+    def _fit(self, job: Job) -> None:
+        items = self._kept(job.train)
         self._choose_items(job)
         _, mechanism = self.mechanisms(job.train.n_users)
-        values, vectors, edge = noisy_gram(self._bounded(job), mechanism, job.noise, self.label, self.rank)
+        rows = self._bounded(job)
+        noisy = self._release(job, mechanism, self.label, lambda: packed(gram(rows)))
+        values, vectors, edge = spectrum(noisy, items, mechanism.sigma, self.rank)
         gain = eigenvalue_gain(values, self.shrinkage * edge)
         if self.filter == "ease":
             table = ease_table(values * gain, vectors, self.regularization)
@@ -118,17 +126,14 @@ def gram(rows: sp.csr_matrix) -> Array:
     return total
 
 
-def noisy_gram(
-    rows: sp.csr_matrix, mechanism: Gaussian, noise: Noise, label: str, rank: int
-) -> tuple[Array, Array, float]:
-    """Step 2: the largest eigenvalues of the released matrix, their vectors, and the edge of the noise.
+def spectrum(released: Array, items: int, sigma: float, rank: int) -> tuple[Array, Array, float]:
+    """The largest eigenvalues of the released triangle, their vectors, and the edge of the noise.
 
-    >>> values, vectors, edge = noisy_gram(sp.eye(9, format="csr"), Gaussian(0.1), Noise.research(1), "G", 2)
+    >>> values, vectors, edge = spectrum(packed(np.eye(9)), 9, 0.1, 2)
     >>> values.shape, vectors.shape, round(edge, 3)
     ((2,), (9, 2), 0.424)
     """
-    noisy = unpacked(mechanism.release(packed(gram(rows)), noise, label), rows.shape[1])
-    return *leading(noisy, rank), float(np.sqrt(2 * len(noisy))) * mechanism.sigma
+    return *leading(unpacked(released, items), rank), float(np.sqrt(2 * items)) * sigma
 
 
 def leading(matrix: Array, rank: int) -> tuple[Array, Array]:

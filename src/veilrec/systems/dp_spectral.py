@@ -24,6 +24,7 @@ lists.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -41,7 +42,7 @@ from veilrec.training import Array, Job
 class DPSpectral(PrivateItems):
     """A low-pass filter of ``rank`` directions found by ``iterations`` noisy steps.
 
-    ``epsilon`` and ``delta`` (None: 1e-5, or users^-1.1 if that is smaller) are for everything of a user.
+    ``epsilon`` and ``delta`` (None: 1e-5, or users^-1.1 if smaller) are for all interactions of a user.
     ``count_share`` of the budget finds the ``popular_items`` (None: all items) and their weights, counts to
     the power of -``exponent``; the steps share the rest alike. ``cap`` and ``cap_by`` as in ``DPGram``.
 
@@ -84,9 +85,9 @@ class DPSpectral(PrivateItems):
         mechanism = Gaussian(unit.noise_multiplier, sensitivity=self.clip)
         start = stream(job.seed, self.word, "start").standard_normal((items, rank))
         vectors, values = np.linalg.qr(start)[0], np.ones(rank)
-        for _ in range(self.iterations):
-            exact = power_step(rows, vectors, self.clip)
-            noisy = mechanism.release(exact, job.noise, self.label)
+        for turn in range(self.iterations):
+            step = partial(power_step, rows, vectors, self.clip)
+            noisy = self._release(job, mechanism, self.label, step, turn)
             vectors, values, _ = np.linalg.svd(noisy, full_matrices=False)
         edge = float(np.sqrt(items) + np.sqrt(rank)) * mechanism.sigma
         gain = eigenvalue_gain(values, self.shrinkage * edge)

@@ -66,7 +66,7 @@ class DPAE(Recommender):
 
     word: ClassVar[str] = "dpae"
     summary: ClassVar[str] = "an autoencoder trained by clipped and noised gradients of users"
-    protects: ClassVar[str] = "everything of a user, from outsiders and other clients"
+    protects: ClassVar[str] = "a user's interactions, from outsiders and other clients"
     uncovered: ClassVar[tuple[str, ...]] = (_OWN,)
     not_covered: ClassVar[tuple[str, ...]] = (
         "a user's own list against whoever sees it, since it is made from the user's own interactions",
@@ -150,13 +150,14 @@ class DPAE(Recommender):
                 optimiser.step()
             return float(np.mean(lengths))
 
+        own = job.guard.take("interactions", _OWN)
+        table = own.matrix()
+
         def publish() -> None:
             self.shared = {name: value.detach().numpy().copy() for name, value in parameters.items()}
 
         def validate(valid: Dataset) -> float:
             publish()
-            own = job.guard.take("interactions", _OWN)  # type: ignore[union-attr]
-            table = own.matrix()
             return validation_score(lambda codes: self._score_histories(table[codes]), own, valid)
 
         state = {**parameters, **optimiser_state(optimiser, parameters)}

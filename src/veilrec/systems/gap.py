@@ -32,13 +32,14 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from veilrec.core import check_count, check_non_negative, check_positive, stream
+from veilrec.core import check_count, check_fraction, check_non_negative, check_positive, stream
 from veilrec.data import Dataset
 from veilrec.privacy import Claim, default_delta, gaussian_multiplier
 from veilrec.privacy.mechanisms import AggregationPerturbation
-from veilrec.systems.reported_graph import OWN_LIST, STOPPING
+from veilrec.systems.reported_graph import OWN_LIST
 from veilrec.systems.vectors import VectorRecommender, unit_rows
 from veilrec.training import (
+    STOPPING,
     Array,
     Job,
     descend,
@@ -69,7 +70,7 @@ class GAP(VectorRecommender):
     summary: ClassVar[str] = "a small network on noisy sums over neighbours, drawn once by a curator"
     protects: ClassVar[str] = "single interactions, from all but a trusted curator"
     uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
-    not_covered: ClassVar[tuple[str, ...]] = (OWN_LIST, "the ids of users and items", "metrics on test data")
+    not_covered: ClassVar[tuple[str, ...]] = (OWN_LIST, "the ids of users and items")
 
     epsilon: float = 5.0
     delta: float | None = None
@@ -85,7 +86,7 @@ class GAP(VectorRecommender):
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
         if self.delta is not None:
-            check_positive("delta", self.delta)
+            check_fraction("delta", self.delta)
         check_count("embedding_size", self.embedding_size, 3)
         for name in ("hops", "negatives", "epochs", "patience", "validate_every"):
             check_count(name, getattr(self, name))
@@ -108,7 +109,7 @@ class GAP(VectorRecommender):
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         event = self.mechanism(public.n_users).event.named(SUMS).times(self.hops)
-        seen = ("noisy sums of all users and items", "everything computed from them: vectors and scores")
+        seen = ("vectors and scores, computed from noisy sums of all users and items",)
         about = ("one interaction of a user", "interaction", "add-remove", "OF", seen)
         delta, most = self._delta(public.n_users), public.n_items
         return (Claim(*about, (event,), delta, per_user=most),)  # type: ignore[arg-type]

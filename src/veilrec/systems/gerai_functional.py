@@ -30,11 +30,11 @@ import scipy.sparse as sp
 from veilrec.core import check_count, check_non_negative, check_positive, stream
 from veilrec.data import Dataset
 from veilrec.privacy import Claim
-from veilrec.privacy.mechanisms import FunctionalMechanism
-from veilrec.systems.dp_gram import eigenvalue_gain, noisy_gram
+from veilrec.privacy.mechanisms import FunctionalMechanism, packed
+from veilrec.systems.dp_gram import eigenvalue_gain, gram, spectrum
 from veilrec.systems.private_items import PrivateItems
 from veilrec.systems.vectors import unit_rows
-from veilrec.training import Array, Job
+from veilrec.training import Array, Job, release_once
 
 _GRAM, _LOSS = "item-item matrix", "coefficients of the pairwise loss"
 
@@ -43,9 +43,9 @@ _GRAM, _LOSS = "item-item matrix", "coefficients of the pairwise loss"
 class GERAIFunctional(PrivateItems):
     """Frozen private vectors, and a scorer h by the sound functional mechanism (GERAI-C/FM).
 
-    ``epsilon`` and ``delta`` are for everything of a user. ``embedding_size`` vectors are kept of the noisy
-    matrix; ``negatives`` triples are made of each own item; ``scale`` stretches the coordinates of q before
-    they are cut to length 1: the more, the stronger the signal, until it is cut.
+    ``epsilon`` and ``delta`` are for all interactions of a user. ``embedding_size`` vectors of the noisy
+    matrix are kept; ``negatives`` triples are made of each own item; ``scale`` stretches the coordinates of q
+    before they are cut to length 1: the more, the stronger the signal, until it is cut.
 
     >>> from veilrec.data import synthetic
     >>> data = synthetic(users=60, items=40, interactions=900)
@@ -84,15 +84,17 @@ class GERAIFunctional(PrivateItems):
     def _fit(self, job: Job) -> None:
         self._choose_items(job)
         _, mechanism = self.mechanisms(job.train.n_users)
-        values, vectors, edge = noisy_gram(
-            self._bounded(job), mechanism, job.noise, _GRAM, self.embedding_size
-        )
+        rows = self._bounded(job)
+        noisy = self._release(job, mechanism, _GRAM, lambda: packed(gram(rows)))
+        values, vectors, edge = spectrum(noisy, rows.shape[1], mechanism.sigma, self.embedding_size)
         gain = eigenvalue_gain(values, self.shrinkage * edge)
         vectors = vectors[:, gain > 0] * np.sqrt(gain[gain > 0])
         self.shared["vectors"] = vectors * math.sqrt(len(vectors) / vectors.shape[1])
         differences, owner = self._triples(self._histories(job, _LOSS)[:, self.shared["kept"]], job.seed)
         functional = FunctionalMechanism(mechanism.noise_multiplier)
-        self.shared["h"] = functional.release(differences, owner, job.noise, _LOSS).solve()
+        self.shared["h"] = release_once(
+            job, _LOSS, lambda: functional.release(differences, owner, job.noise.child(_LOSS), _LOSS).solve()
+        )
 
     # -- q --------------------------------------------------------------------------------------------
 

@@ -1,4 +1,7 @@
-"""GERAI-C/B: whole users are protected, by user-level private training of the same network, one-sided.
+"""GERAI-C/B: all interactions of a user are protected, by user-level private training of a one-sided network.
+
+The network is GERAI's but for the side of the items, a message network of two layers instead of three, and
+Xavier's start everywhere: fewer parameters, less noise.
 
 Noisy counts of the items are released first: their logarithm is a fixed part of the score, so that the steps
 need not spend themselves on what is popular.
@@ -28,7 +31,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from veilrec.core import check, check_count, check_positive
-from veilrec.data import Dataset, Profiles, scheme_of
+from veilrec.data import Dataset, Profiles, check_edges, scheme_of
 from veilrec.privacy import (
     Claim,
     GaussianEvent,
@@ -40,10 +43,11 @@ from veilrec.privacy import (
 from veilrec.privacy.events import check_budget, check_sampling_rate
 from veilrec.privacy.mechanisms import Gaussian
 from veilrec.systems.attention import say_left_out, user_profiles
-from veilrec.systems.gerai import REPORTS, STOPPING, attribute_claims, unary_reports
+from veilrec.systems.gerai import REPORTS, attribute_claims, unary_reports
 from veilrec.systems.private_items import COUNTS, bounded_rows
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import (
+    STOPPING,
     Array,
     Job,
     NegativeSampler,
@@ -120,7 +124,7 @@ class UserTower(nn.Module):
 
 @dataclass(eq=False)
 class GERAIUsers(Recommender):
-    """The certified twin for users (GERAI-C/B): ``epsilon`` at ``delta`` for everything of a user.
+    """The certified twin for users (GERAI-C/B): ``epsilon`` at ``delta`` for all interactions of a user.
 
     The attributes are reported once by unary encoding with ``attribute_epsilon`` each, against anybody; the
     interactions are protected against those who see the model and other people's lists. ``count_share`` of
@@ -138,12 +142,11 @@ class GERAIUsers(Recommender):
 
     word: ClassVar[str] = "gerai-users"
     summary: ClassVar[str] = "one-sided attention GCN, private training at user level"
-    protects: ClassVar[str] = "users, from others; attributes, from everybody"
+    protects: ClassVar[str] = "a user's interactions, from others; attributes, from all"
     reports: ClassVar[tuple[str, ...]] = ("reports",)
     uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
     not_covered: ClassVar[tuple[str, ...]] = (
         "a user's own list, which is computed from the user's own history: show it to that user only",
-        "metrics on test data",
     )
 
     epsilon: float = 8.0
@@ -163,7 +166,7 @@ class GERAIUsers(Recommender):
     _network: UserTower | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.age_edges = tuple(float(edge) for edge in self.age_edges)
+        self.age_edges = check_edges("age_edges", self.age_edges, or_none=True)
         check_budget(self.epsilon, 0.0 if self.delta is None else self.delta)
         for name in ("attribute_epsilon", "clip_norm", "learning_rate"):
             check_positive(name, getattr(self, name))
@@ -171,6 +174,10 @@ class GERAIUsers(Recommender):
         check(0 <= self.count_share < 1, "count_share", "at least 0 and below 1", self.count_share)
         for name in ("embedding_size", "epochs", "most_items", "patience", "validate_every"):
             check_count(name, getattr(self, name))
+
+    def _not_covered(self) -> tuple[str, ...]:
+        shown = ("who is a user: a report is there",) if self.private["reports"].shape[1] > 1 else ()
+        return (*shown, *self.not_covered)
 
     # -- the budget -----------------------------------------------------------------------------------
 
@@ -201,7 +208,7 @@ class GERAIUsers(Recommender):
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         released = ("all parameters of the network, with them the item vectors", COUNTS)
         events, delta = self._events(public.n_users), default_delta(public.n_users, self.delta)
-        training = Claim("everything of a user", "user", "add-remove", "OF", released, events, delta)
+        training = Claim("all interactions of a user", "user", "add-remove", "OF", released, events, delta)
         about = self._profiles(public)
         return (training, *(attribute_claims(about, self.attribute_epsilon) if about.category_names else ()))
 

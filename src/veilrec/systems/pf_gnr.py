@@ -37,16 +37,15 @@ from veilrec.models import Adjacency, DebiasedAdjacency, LightGCNBackbone
 from veilrec.privacy import Claim, UnboundedEvent
 from veilrec.privacy.mechanisms import EdgeResponse, TopDegreeEncoder
 from veilrec.systems.dpmf import ridge
-from veilrec.systems.pf_gnr_rounds import fit_rounds, summing
+from veilrec.systems.pf_gnr_rounds import SeenRound, fit_rounds, play_rounds, summing
 from veilrec.systems.reported_graph import (
     OWN_LIST,
-    STOPPING,
     ReportedGraph,
     report_events,
     report_graph,
 )
 from veilrec.systems.vectors import GraphRecommender, Scored
-from veilrec.training import Array, Job, Labels, Recommender, pick_device, torch_stream
+from veilrec.training import STOPPING, Array, Job, Labels, Recommender, pick_device, torch_stream
 
 LABELS = "true edges as labels of the loss"
 OWN = "a user's interactions for the user's own vector and list"
@@ -78,7 +77,8 @@ class PFGNRPaper(ReportedGraph):
 
     PF-NGCF, PF-GAT and PF-GSage are ``backbone`` "ngcf", "gat" and "graphsage". ``ablation`` has the paper's
     names: "GNR" takes graph and labels as they are, "LDP" (GNR+LDP) learns from the report alone, "HE"
-    (GNR+HE) encrypts only, which changes no number. ``loss`` is "bpr" in the paper: see ``PRINTED``.
+    (GNR+HE) encrypts only: over ``sums`` it differs from GNR by rounding, in one place not at all. ``loss``
+    is "bpr" in the paper: see ``PRINTED``.
 
     ``sums`` is how the devices' gradients are added: "" differentiates the loss in one place; "plain",
     "paillier" and "masked" play the rounds of ``pf_gnr_rounds.py``, with the same bits for all three. Neither
@@ -151,6 +151,28 @@ class PFGNRPaper(ReportedGraph):
         self.private["user_vectors"], self.shared["item_vectors"] = final()
         self._finish(backbone, graph)
 
+    def view(self, adversary: str = "X") -> dict[str, Any]:
+        """What an adversary sees (:meth:`GraphRecommender.view`); "S" has the ``sums`` of training too.
+
+        ``sums(rounds)`` gives what the server decrypts in so many rounds, a tuple for each
+        (``pf_gnr_rounds.SeenRound``). A model keeps no transcript of its training, so the rounds are played
+        on the fitted one; with ``sums=""`` too, which computes in one place what a server would decrypt.
+        "GNR" and "LDP" have no devices that hold labels, and no sums.
+
+        >>> import veilrec as vr
+        >>> model = PFGNRPaper(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
+        >>> [one.rows.shape for one in model.view("S")["sums"](2)]
+        [(60, 4), (60, 4)]
+        """
+        seen = super().view(adversary)
+        if adversary == "S" and self.ablation in ("", "HE") and self._history is not None:
+            seen["sums"] = self._play
+        return seen
+
+    def _play(self, rounds: int, devices: Array | None = None, seed: int = 0) -> list[SeenRound]:
+        vectors = self.private["user_vectors"], self.shared["item_vectors"]
+        return play_rounds(self, vectors, self.history, rounds, devices, seed)
+
 
 @dataclass(eq=False)
 class PFGNR(GraphRecommender):
@@ -178,7 +200,6 @@ class PFGNR(GraphRecommender):
     not_covered: ClassVar[tuple[str, ...]] = (
         OWN_LIST + ", and is made from it",
         "the ids of users and items",
-        "metrics on test data",
     )
 
     norm_power: float = 1.0

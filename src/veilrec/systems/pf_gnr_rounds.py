@@ -11,8 +11,9 @@
 
 Every device sends the whole item table, so that which items it touched stays hidden, and takes part, with
 zeros, even if it has no items. The bound of a coordinate is twice the largest weight that a device can have,
-over the temperature: under the softmax, whose vectors have length 1, no message is larger. One that is (BPR
-with long vectors) is shrunk as a whole, weight included: the sum stays that of a weighted mean.
+over the temperature, or that weight if it is more: under the softmax, whose vectors have length 1, no message
+is larger. One that is (BPR with long vectors) is shrunk as a whole, weight included: the sum stays that of a
+weighted mean.
 
 Rounding moves the training a little; encryption moves nothing: whole numbers add up exactly, so "plain" gives
 the bits of "paillier" and "masked" (a test). It changes no claim either: the server reads every device's row.
@@ -24,13 +25,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from veilrec.core import check, check_choice, in_threads, stream
+from veilrec.core import check, check_choice, check_count, in_threads, stream
 from veilrec.crypto import SUMS, FixedPoint, PaillierSum, SecretKey, SecureSum, Total
 from veilrec.data import Dataset
 from veilrec.federated import Aggregator, Client, KeyServer, Wire, run_round
@@ -51,6 +53,8 @@ LEVELS = 1 << 23
 """Steps of the grid between 0 and the bound: a sum of up to 255 devices fits 32 bits."""
 _CELLS = 1 << 24
 """Scores (devices x items) that are held in memory at a time."""
+MOVE = 0.5
+"""How far vectors move between rounds that are played after a fit, as a share of their length."""
 
 Summing = Callable[..., SecureSum]
 """From a grid, the length of the vectors and the fewest devices to how they are added."""
@@ -193,6 +197,35 @@ def encrypted_loss(losses: Array, weights: Array, make: Summing, bound: float = 
     return float(loss / weight)
 
 
+def _code(model: SoftmaxModel, items: int, devices: int) -> FixedPoint:
+    scale = max(0.5, 1 / model.temperature) if model.loss == "softmax" else 1.0
+    return grid(items, devices, model.user_power, scale)
+
+
+def _shares(
+    model: SoftmaxModel,
+    labels: sp.csr_matrix,
+    sent: tuple[Tensor, Tensor],
+    batch: Array,
+    drawn: Array,
+    code: FixedPoint,
+) -> Iterator[Shares]:
+    """The devices of a batch, some at a time; with BPR ``drawn`` has an item for each of their labels."""
+    told = np.diff(labels.indptr)
+    share = np.power(np.maximum(told, 1.0), model.user_power - 1.0).astype(np.float32)
+    ends, at_once = np.concatenate([[0], np.cumsum(told[batch])]), max(1, _CELLS // labels.shape[1])
+    for first in range(0, len(batch), at_once):
+        part = batch[first : first + at_once]
+        rows = labels[part]
+        rows.data = np.repeat(share[part], told[part])
+        others = drawn[ends[first] : ends[first + len(part)]] if model.loss == "bpr" else drawn
+        own = sent[0][torch.from_numpy(part)].cpu()
+        found = client_gradients(
+            own, sent[1].cpu(), rows, others, loss=model.loss, temperature=model.temperature
+        )
+        yield Shares.of(found, code, first)
+
+
 def fit_rounds(
     job: Job,
     model: SoftmaxModel,
@@ -206,29 +239,15 @@ def fit_rounds(
 
     >>> import veilrec as vr
     >>> data = vr.synthetic(users=60, items=40, interactions=900)
-    >>> model = vr.systems.PFGNRPaper(sums="plain", epochs=2, embedding_size=4).fit(data, progress=False)
+    >>> model = vr.PFGNRPaper(sums="plain", epochs=2, embedding_size=4).fit(data, progress=False)
     >>> [entry["epoch"] for entry in model.facts["log"]]
     [1.0, 2.0]
     """
     (devices, items), told = labels.shape, np.diff(labels.indptr)
     batches = max(1, min(model.batches, devices // 2))  # the sum of one device would be that device's message
-    share = np.power(np.maximum(told, 1.0), model.user_power - 1.0).astype(np.float32)
     sampler = NegativeSampler(labels) if model.loss == "bpr" else None
-    scale = 1 / model.temperature if sampler is None else 1.0
-    clients = partial(client_gradients, loss=model.loss, temperature=model.temperature)
     parameters = dict(module.named_parameters())
     optimiser = torch.optim.Adam(list(parameters.values()), lr=model.learning_rate, fused=True)
-
-    def shares(sent: tuple[Tensor, Tensor], batch: Array, drawn: Array, code: FixedPoint) -> Iterator[Shares]:
-        """The devices of a batch, some at a time; with BPR ``drawn`` has an item for each of their labels."""
-        ends, at_once = np.concatenate([[0], np.cumsum(told[batch])]), max(1, _CELLS // items)
-        for first in range(0, len(batch), at_once):
-            part = batch[first : first + at_once]
-            rows = labels[part]
-            rows.data = np.repeat(share[part], told[part])
-            others = drawn if sampler is None else drawn[ends[first] : ends[first + len(part)]]
-            own = sent[0][torch.from_numpy(part)].cpu()
-            yield Shares.of(clients(own, sent[1].cpu(), rows, others), code, first)
 
     def step(epoch: int) -> float:
         random = stream(job.seed, model.word, "epoch", epoch)
@@ -242,9 +261,9 @@ def fit_rounds(
             else:
                 drawn = sampler.draw(np.repeat(batch, told[batch]), random)
             sent = sent_vectors(partial(module, dropout), model.loss)  # type: ignore[arg-type]
-            size, code = sent[1].shape[1], grid(items, len(batch), model.user_power, scale)
+            size, code = sent[1].shape[1], _code(model, items, len(batch))
             sums = make(code, (items + len(batch)) * size + 2)
-            total = add_up(shares(sent, batch, drawn, code), sums, epoch * batches + index)
+            total = add_up(_shares(model, labels, sent, batch, drawn, code), sums, epoch * batches + index)
             rows, table, weight, loss = take_apart(total, len(batch), size)
             if weight == 0:
                 continue  # nobody of this batch likes anything
@@ -263,3 +282,70 @@ def fit_rounds(
 
     state = {**parameters, **optimiser_state(optimiser, parameters)}
     run_epochs(job, model, state=state, step=step, validate=validate, keep=tuple(parameters))
+
+
+class SeenRound(NamedTuple):
+    """What the server has of a round: the vectors that it sent and the rows dL_i / dz_i that it decrypted.
+
+    ``others`` are the items of the softmax at ``temperature``; both are None under BPR, where each device
+    draws other items of its own.
+
+    >>> SeenRound(np.zeros((2, 3)), np.eye(4, 3), np.zeros((2, 3)), None, None).rows.shape
+    (2, 3)
+    """
+
+    users: Array  # z_i [devices, size]
+    items: Array  # z_j [items, size]
+    rows: Array  # dL_i / dz_i [devices, size]
+    others: Array | None
+    temperature: float | None
+
+
+def play_rounds(
+    model: SoftmaxModel,
+    vectors: tuple[Array, Array],
+    labels: sp.csr_matrix,
+    rounds: int,
+    devices: Array | None = None,
+    seed: int = 0,
+) -> list[SeenRound]:
+    """So many rounds with all devices, as the server of a training sees them: what it sent, and their rows.
+
+    A fitted model keeps no transcript, so rounds are played anew. The server sends the fitted ``vectors`` of
+    users and items, each moved at random by ``MOVE`` of its length: its own choice, which no device can tell
+    from a step of training. ``devices`` are the users whose rows are wanted (None: all); the rows of others
+    stand beside them in the sum and change nothing. Rows are in whole steps of the grid, like in training,
+    and no backend would change a bit of them.
+
+    >>> from veilrec.systems import PFGNRPaper
+    >>> labels, random = sp.csr_matrix(np.eye(3, 5, dtype=np.float32)), np.random.default_rng(1)
+    >>> vectors = random.normal(size=(3, 2)), random.normal(size=(5, 2))
+    >>> first, second = play_rounds(PFGNRPaper(), vectors, labels, rounds=2)
+    >>> first.rows.shape, np.array_equal(first.items, second.items)
+    ((3, 2), False)
+    """
+    check_count("rounds", rounds)
+    users, items = labels.shape
+    chosen = np.arange(users) if devices is None else np.asarray(devices, np.int64)
+    told, code = np.diff(labels.indptr)[chosen], _code(model, items, users)
+    sampler = NegativeSampler(labels) if model.loss == "bpr" else None
+    found = []
+    for turn in range(rounds):
+        random = stream(seed, model.word, "played round", turn)
+        sent = sent_vectors(partial(_moved, vectors, random), model.loss)  # type: ignore[arg-type]
+        if sampler is None:
+            drawn = np.sort(random.choice(items, min(model.negatives, items), replace=False))
+        else:
+            drawn = sampler.draw(np.repeat(chosen, told), random)
+        parts = [one.rows for one in _shares(model, labels, sent, chosen, drawn, code)]
+        own, table = sent[0][torch.from_numpy(chosen)].numpy(), sent[1].numpy()
+        about = (drawn, model.temperature) if sampler is None else (None, None)
+        found.append(SeenRound(own, table, np.concatenate(parts) * code.step, *about))
+    return found
+
+
+def _moved(vectors: tuple[Array, Array], random: np.random.Generator) -> tuple[Tensor, ...]:
+    """Each vector with a random one added that is ``MOVE`` as long, on average."""
+    scale = [MOVE * np.linalg.norm(one, axis=1, keepdims=True) / math.sqrt(one.shape[1]) for one in vectors]
+    moved = [one + by * random.standard_normal(one.shape) for one, by in zip(vectors, scale)]
+    return tuple(torch.from_numpy(one).float() for one in moved)

@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
@@ -59,12 +59,13 @@ from veilrec.privacy.mechanisms import Skellam, modulus, quantise, whole_bounds
 from veilrec.systems.dpmf import ridge
 from veilrec.systems.pf_gnr_rounds import Summing, between_parties, summing
 from veilrec.systems.private_items import COUNTS, bounded_rows
-from veilrec.systems.reported_graph import STOPPING
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import (
+    STOPPING,
     Array,
     Job,
     Recommender,
+    forget_release,
     optimiser_state,
     release_once,
     run_epochs,
@@ -74,11 +75,13 @@ from veilrec.training import (
 ROUNDS = "sums of item gradients"
 OWN = "a user's interactions for the user's own list"
 COUNT_STEP = 2.0**-12
+HEARD = "sum_of_rounds"
+"""The private array that the server has beside what is published: the total of all that it decrypted."""
 
 
 @dataclass(eq=False)
 class PFGNRSums(Recommender):
-    """Item vectors from noisy secure sums (PF-GNR-C/B): ``epsilon`` at ``delta`` for everything of a user.
+    """Item vectors from noisy secure sums (PF-GNR-C/B): ``epsilon`` for all interactions of a user.
 
     ``epsilon`` is kept from outsiders and other clients; the server's is larger, and the statement has it. An
     epoch has 1 / ``sampling_rate`` rounds, and all ``epochs`` are run. ``count_share`` of the budget goes to
@@ -91,18 +94,18 @@ class PFGNRSums(Recommender):
     >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
     >>> model = PFGNRSums(epochs=2, embedding_size=4).fit(data, progress=False)
     >>> [(claim.adversaries, round(claim.epsilon, 1)) for claim in model.guarantee.claims]
-    [('S', 39.4), ('OF', 8.0)]
+    [('S', 45.5), ('OF', 8.0)]
     """
 
     word: ClassVar[str] = "pf-gnr-sums"
     summary: ClassVar[str] = "item vectors from noisy secure sums of gradients; users stay on their devices"
-    protects: ClassVar[str] = "everything of a user, from others; from the server less"
+    protects: ClassVar[str] = "a user's interactions, from others; from the server less"
+    server_sees: ClassVar[tuple[str, ...] | None] = (HEARD,)
     uncovered: ClassVar[tuple[str, ...]] = (OWN, STOPPING)
     not_covered: ClassVar[tuple[str, ...]] = (
         "a user's own list against whoever sees it, since it is made from the user's own history",
         "a server that colludes with the aggregator",
         "the ids of users and items",
-        "metrics on test data",
     )
 
     epsilon: float = 8.0
@@ -128,13 +131,25 @@ class PFGNRSums(Recommender):
         check(good, "delta", "above 0", self.delta, "Skellam noise has no pure epsilon.")
         check_sampling_rate(self.sampling_rate)
         check_fraction("count_share", self.count_share)
-        check(0 <= self.drop_out < 1, "drop_out", "at least 0 and below 1", self.drop_out)
+        good = isinstance(self.drop_out, int | float) and 0 <= self.drop_out < 1
+        check(good, "drop_out", "at least 0 and below 1", self.drop_out)
         for name in ("embedding_size", "epochs", "validate_every"):
             check_count(name, getattr(self, name))
         for name in ("clip_norm", "learning_rate", "temperature", "shrinkage", "step"):
             check_positive(name, getattr(self, name))
         check(self.step < 1, "step", "below 1", self.step, "On a coarser grid every gradient is zero.")
         check_choice("sums", self.sums, ["", *SUMS])
+
+    def _not_covered(self) -> tuple[str, ...]:
+        who = {
+            "": "whoever trains the model: with sums='' all devices are played in one place",
+            "plain": "whoever adds plain sums: a message has the noise of a device's own share alone",
+        }
+        pooled = (
+            "devices that pool the noise they know, alone or with the server, once they and those who drop "
+            f"out are more than {self.drop_out:.0%} of all and one"
+        )
+        return tuple(filter(None, (who.get(self.sums), pooled if self.sums else "", *self.not_covered)))
 
     # -- the budget -----------------------------------------------------------------------------------
 
@@ -158,7 +173,7 @@ class PFGNRSums(Recommender):
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         counts, one = self.mechanisms(public.n_users, public.n_items)
-        delta, secret = default_delta(public.n_users, self.delta), "everything of a user"
+        delta, secret = default_delta(public.n_users, self.delta), "all interactions of a user"
         first, rounds = counts.event.named(COUNTS), self._all_rounds(one.event)
         seen = (COUNTS, "item vectors")
         told = replace(rounds, sampling_rate=1.0)
@@ -184,15 +199,28 @@ class PFGNRSums(Recommender):
         vectors = nn.Parameter(torch.from_numpy(start))
         optimiser = torch.optim.Adam([vectors], lr=self.learning_rate)
         grid, recorded = self.step * self.clip_norm, 0
+        heard = np.zeros(start.shape)
+
+        def book(epochs: int) -> None:
+            nonlocal recorded
+            if epochs > recorded:
+                event = replace(self._all_rounds(one.event), count=(epochs - recorded) * self._rounds)
+                job.noise.record(replace(event, sampling_rate=1.0), [event])
+                recorded = epochs
+
+        def forget(epoch: int) -> None:
+            for turn in range(self._rounds if epoch >= 0 else 0):
+                forget_release(job, f"round {1 + epoch * self._rounds + turn}")
 
         def epoch_of_rounds(epoch: int) -> float:
-            nonlocal recorded
-            event = replace(self._all_rounds(one.event), count=(epoch + 1 - recorded) * self._rounds)
-            job.noise.record(replace(event, sampling_rate=1.0), [event])
-            recorded = epoch + 1
+            book(epoch + 1)
+            forget(epoch - 1)  # which the checkpoint has
             for turn in range(self._rounds):
                 noise, number = job.noise.child(ROUNDS, epoch, turn), 1 + epoch * self._rounds + turn
-                total = self.round(history, vectors.detach().numpy(), one, noise, make, number)
+                now = vectors.detach().numpy()
+                draw = partial(self.round, history, now, one, noise, make, number)
+                total = release_once(job, f"round {number}", draw)
+                np.add(heard, total * grid, out=heard)
                 vectors.grad = torch.from_numpy(total * (grid / (self.sampling_rate * users)))
                 optimiser.step()
             return 0.0  # the loss itself would be a release
@@ -204,9 +232,12 @@ class PFGNRSums(Recommender):
             publish()
             return validation_score(self._score, data, valid)
 
-        state = {"vectors": vectors, **optimiser_state(optimiser, {"vectors": vectors})}
-        run_epochs(job, self, state=state, step=epoch_of_rounds, validate=validate, keep=("vectors",))
+        state = {"vectors": vectors, HEARD: heard, **optimiser_state(optimiser, {"vectors": vectors})}
+        at = run_epochs(job, self, state=state, step=epoch_of_rounds, validate=validate, keep=("vectors",))
+        book(at.epoch)  # a fit that had ended before is paid for too
+        forget(at.epoch - 1)
         publish()
+        self.private[HEARD] = heard
         job.guard.take("interactions", OWN)
 
     def _popular(self, job: Job, mechanism: Skellam, make: Summing | None) -> Array:
@@ -277,6 +308,7 @@ class PFGNRSums(Recommender):
         number: int,
     ) -> Array:
         """The sum of what every device says and of its share of the noise, between separate parties."""
+        check(users > 1, "users", "two or more where sums are made", users, "Say sums=''.")
         sure = self.arriving(users)
         share = mechanism.variance / sure
         room = modulus(1, mechanism.l2, 1.0, share) // 2 + 40  # 40: the tail of little noise
@@ -288,7 +320,9 @@ class PFGNRSums(Recommender):
             return np.asarray(device(n, own) + mechanism.share(sure, shape, own)).ravel()
 
         if backend.word == "plain":  # the same whole numbers, without keeping all messages
-            total = sum((message(n) for n in range(users)), np.zeros(math.prod(shape), np.int64))
+            total = np.zeros(math.prod(shape), np.int64)
+            for n in range(users):
+                total += backend.checked(message(n))
         else:
             said = {f"device {n}": message(n) for n in range(users)}
             total = between_parties(backend, said, number).values.astype(np.int64)
@@ -316,6 +350,8 @@ class PFGNRSums(Recommender):
         c -= (sp.diags(1 / np.maximum(count, 1)) @ asked).toarray()
         c[count == 0] = 0  # who has nothing to ask has nothing to say
         length = np.linalg.norm(c, axis=1) * np.linalg.norm(z, axis=1)
+        wild = ~np.isfinite(length)  # no cut would bound it: such a device says nothing
+        c[wild], z[wild], length[wild] = 0, 0, 0
         limit = self.clip_norm * (1 - 1e-9)  # a hair for the rounding of floats
         c *= (np.minimum(1.0, limit / np.maximum(length, 1e-300)) / (self.step * self.clip_norm))[:, None]
         out = np.zeros(vectors.shape, np.int64)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -31,7 +32,7 @@ from veilrec.data import Dataset
 from veilrec.privacy import Claim, GaussianEvent, default_delta, gaussian_multiplier
 from veilrec.privacy.mechanisms import Gaussian
 from veilrec.systems.item_knn import single_items
-from veilrec.training import Array, Job, Recommender
+from veilrec.training import Array, Job, Recommender, release_once
 
 COUNTS = "item counts"
 
@@ -40,7 +41,7 @@ COUNTS = "item counts"
 class PrivateItems(Recommender, ABC):
     """Settings, claim and scoring of the user-level private item models; see the head of this file."""
 
-    protects: ClassVar[str] = "everything of a user, but for the own list"
+    protects: ClassVar[str] = "a user's interactions, but for the own list"
     not_covered: ClassVar[tuple[str, ...]] = (
         "a user's own list against whoever sees it, since it is made from the user's own history",
         "the ids of users and items",
@@ -108,13 +109,19 @@ class PrivateItems(Recommender, ABC):
         counts = np.zeros(n_items)
         if mechanism is not None:
             rows = bounded_rows(self._histories(job, COUNTS), np.ones(n_items), self.cap)
-            exact = np.asarray(rows.sum(axis=0), np.float64).ravel()
-            counts = mechanism.release(exact, job.noise, COUNTS)
+            counts = self._release(job, mechanism, COUNTS, lambda: np.asarray(rows.sum(axis=0)).ravel())
         most = min(self.popular_items or n_items, n_items)
         kept = np.sort(np.argsort(-counts, kind="stable")[:most])
         floor = 1.0 if mechanism is None else max(1.0, mechanism.sigma)
         weights = np.maximum(counts, floor)[kept] ** -self.exponent
         self.shared |= {"counts": counts.astype(np.float32), "kept": kept, "weights": weights}
+
+    def _release(
+        self, job: Job, mechanism: Gaussian, label: str, exact: Callable[[], Array], turn: int | None = None
+    ) -> Array:
+        """``exact()`` and noise, or what a stopped fit has released in this ``turn``."""
+        kept = label if turn is None else f"{label} {turn}"
+        return release_once(job, kept, lambda: mechanism.release(exact(), job.noise.child(kept), label))
 
     def _bounded(self, job: Job) -> sp.csr_matrix:
         """Step 4: rows of length at most 1 over the kept items, for the model's own release."""

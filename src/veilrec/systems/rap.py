@@ -23,6 +23,7 @@ are left out.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -32,8 +33,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from veilrec.core import DataError, check_count, check_non_negative, check_positive, stream
+from veilrec.core import (
+    DataError,
+    DataWarning,
+    check,
+    check_count,
+    check_non_negative,
+    check_positive,
+    stream,
+)
 from veilrec.data import Categorical, Dataset
+from veilrec.data.profiles import LARGEST
 from veilrec.metrics import rank_all
 from veilrec.privacy import Claim, UnboundedEvent
 from veilrec.systems.vectors import VectorRecommender
@@ -57,7 +67,8 @@ _WHY_PAIRS = "interactions, which go with attributes, enter the loss without noi
 class RAP(VectorRecommender):
     """BPR trained against a recurrent attacker of the users' attributes.
 
-    ``attributes`` names those to protect (none: all categorical ones); ``alpha`` weighs the attacker;
+    ``attributes`` names those to protect; none: all categorical ones of 2 to 256 classes, and a warning names
+    those that are too large. ``alpha`` weighs the attacker;
     ``list_size`` recommended and ``own_size`` own items of ``readers`` users are read for each batch.
 
     >>> from veilrec.data import synthetic
@@ -109,14 +120,27 @@ class RAP(VectorRecommender):
         secret = "the attributes of a user"
         return (Claim(secret, "attribute", "replace", "OX", ("the model and all lists",), leaks),)
 
+    def _check_data(self, public: Dataset) -> None:
+        attribute_names(public, self.attributes, self.word)
+
     def _fit(self, job: Job) -> None:
         assert job.guard is not None
         data = job.guard.take("interactions", _PAIRS)
-        secrets = chosen_attributes(job.guard.take("attributes", _LABELS), self.attributes, self.word)
+        asked = attribute_names(job.train, self.attributes, self.word)
+        every = [n for n, a in job.train.attributes.items() if isinstance(a, Categorical)]
+        large = ", ".join(name for name in self.attributes or every if name not in asked)
+        if large:
+            words = f"rap leaves out attributes of more than {LARGEST} classes: {large}"
+            warnings.warn(words, DataWarning, stacklevel=3)
+        people = job.guard.take("attributes", _LABELS, asked)
+        secrets = told_apart(people, asked, every=bool(self.attributes))
         labels = torch.from_numpy(np.stack([s.codes for s in secrets.values()], axis=1).astype(np.int64))
         history, names = data.matrix(), ("user", "item", "bias")
         owner = np.repeat(np.arange(data.n_users), np.diff(history.indptr))
-        sampler, active = NegativeSampler(history), np.flatnonzero(np.diff(history.indptr))
+        told = (labels.numpy() >= 0).any(axis=1)  # an attacker learns from people who have told something
+        sampler, active = NegativeSampler(history), np.flatnonzero((np.diff(history.indptr) > 0) & told)
+        remedy = "Its attacker has nothing to learn from: give the attributes of users who have interactions."
+        check(len(active) > 0, "attributes", "known of a user with interactions", "none", remedy)
         generator = torch_stream(job.seed, self.word, "init")
         shapes = ((data.n_users, self.embedding_size), (data.n_items, self.embedding_size))
         start = [torch.randn(shape, generator=generator) * 0.1 for shape in shapes]
@@ -223,24 +247,49 @@ class ListReader(nn.Module):
         return torch.stack(parts).mean() if parts else lists.sum() * 0
 
 
-def chosen_attributes(people: Dataset, wanted: Sequence[str], word: str) -> dict[str, Categorical]:
-    """The categorical attributes to protect, by name; an error if there are none.
+def attribute_names(public: Dataset, wanted: Sequence[str], word: str) -> tuple[str, ...]:
+    """The categorical attributes to ask for: those ``wanted``, or all that are not too large.
 
-    >>> chosen_attributes(Dataset.from_arrays(["ann"], ["tea"], name="shop"), (), "rap")
+    >>> attribute_names(Dataset.from_arrays(["ann"], ["tea"], name="shop"), (), "rap")
     Traceback (most recent call last):
         ...
     veilrec.core.errors.DataError: shop must have categorical attributes of its users, which rap is to \
 protect, got none. Read the data with users=, a table of user attributes.
     """
-    found = {name: a for name, a in people.attributes.items() if isinstance(a, Categorical)}
+    found = {n: len(a.categories) for n, a in public.attributes.items() if isinstance(a, Categorical)}
     for name in wanted:
         if name not in found:
             kinds = ", ".join(found) or "none"
-            raise DataError(f"attributes must be categorical ones of {people.name} ({kinds}), got {name!r}.")
-    chosen = {name: a for name, a in found.items() if not wanted or name in wanted}
-    if not chosen:
+            raise DataError(f"attributes must be categorical ones of {public.name} ({kinds}), got {name!r}.")
+    if not found:
         raise DataError(
-            f"{people.name} must have categorical attributes of its users, which {word} is to protect, got "
+            f"{public.name} must have categorical attributes of its users, which {word} is to protect, got "
             "none. Read the data with users=, a table of user attributes."
         )
-    return chosen
+    large = {name: size for name, size in found.items() if size > LARGEST and name in (wanted or found)}
+    words, remedy = f"of at most {LARGEST} classes", "Group its classes, or name other attributes."
+    refused = bool(large) and (bool(wanted) or len(large) == len(found))
+    check(not refused, "attributes", words, large, remedy)
+    return tuple(name for name in wanted or found if name not in large)
+
+
+def told_apart(people: Dataset, names: Sequence[str], every: bool) -> dict[str, Categorical]:
+    """The attributes of which two classes are known, by name; ``every``: an error if one is not of them.
+
+    >>> told_apart(Dataset.from_arrays(["ann"], ["tea"]), (), every=True)
+    Traceback (most recent call last):
+        ...
+    ValueError: attributes must be of two known classes or more, got (). Nothing is to be told apart: \
+choose other attributes, or give the values of more users.
+    """
+    found: dict[str, Categorical] = {}
+    for name in names:
+        attribute = people.attributes[name]
+        assert isinstance(attribute, Categorical)
+        if len(np.unique(attribute.codes[attribute.codes >= 0])) > 1:
+            found[name] = attribute
+    missing = tuple(name for name in names if name not in found)
+    remedy = "Nothing is to be told apart: choose other attributes, or give the values of more users."
+    good = bool(found) and not (every and missing)
+    check(good, "attributes", "of two known classes or more", missing, remedy)
+    return found

@@ -140,7 +140,7 @@ class GraphRecommender(VectorRecommender, ABC):
         vectors drawn anew, because what it does to them does not depend on them.
 
         >>> import veilrec as vr
-        >>> model = vr.systems.NGCF(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
+        >>> model = vr.NGCF(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
         >>> users, _ = model.view("S")["network"]()()
         >>> np.allclose(unit_rows(users.detach().numpy()), model.private["user_vectors"], atol=1e-6)
         True

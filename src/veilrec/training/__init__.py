@@ -2,13 +2,13 @@
 
 from veilrec.training.evaluation import PROTOCOLS, Evaluation, evaluate, predict_pairs, validation_score
 from veilrec.training.files import read_model, save_model
-from veilrec.training.guard import Closed, DataGuard
+from veilrec.training.guard import STOPPING, Closed, DataGuard
 from veilrec.training.job import Array, Job
 from veilrec.training.loop import Progress, run_epochs
 from veilrec.training.pairwise import bpr_loss, pair_scores
 from veilrec.training.private import PrivateTraining
 from veilrec.training.recommender import Recommender
-from veilrec.training.released import release_once
+from veilrec.training.released import forget_release, release_once
 from veilrec.training.sampling import NegativeSampler
 from veilrec.training.softmax import (
     Labels,
@@ -32,10 +32,12 @@ __all__ = [
     "PrivateTraining",
     "Progress",
     "Recommender",
+    "STOPPING",
     "bpr_loss",
     "descend",
     "evaluate",
     "fit_softmax",
+    "forget_release",
     "optimiser_state",
     "pair_scores",
     "pick_device",

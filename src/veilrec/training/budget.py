@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 
-from veilrec.core import write_json
 from veilrec.data import Dataset
 from veilrec.privacy import Claim, Ledger, Noise, Reservation
+from veilrec.training.job import Job
 
 
 def reserve(
@@ -18,14 +16,15 @@ def reserve(
     run: str,
     claims: Sequence[Claim],
     noise: Noise,
-    checkpoint: Path | None,
+    job: Job | None,
 ) -> list[Reservation]:
     """One reservation per claim that pays, all or none.
 
-    With a checkpoint folder their numbers are kept there, and a fit that goes on continues them instead of
-    paying again.
+    With a checkpoint folder the job's notes there name them, and a fit that goes on continues them instead of
+    paying again; so does one that has ended, which draws nothing more.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> import veilrec as vr
     >>> from veilrec.privacy import PureEvent
     >>> report = PureEvent(epsilon=1.0, neighbours="replace", label="gender")
@@ -38,17 +37,15 @@ def reserve(
     """
     claims = [claim for claim in claims if not claim.restates]
     fingerprint = data.fingerprint
-    kept = None if checkpoint is None else checkpoint / "reservations.json"
-    if kept is not None and kept.exists():
-        numbers = json.loads(kept.read_text(encoding="utf-8"))
+    if job is not None and job.reservations:
+        about = {"population": population, "fingerprint": fingerprint, "ended": job.ended}
         return [
-            ledger.resume(number, population=population, fingerprint=fingerprint, events=claim.events)
-            for number, claim in zip(numbers, claims, strict=True)
+            ledger.resume(number, events=claim.events, **about)  # type: ignore[arg-type]
+            for number, claim in zip(job.reservations, claims, strict=True)
         ]
     held = ledger.reserve_claims(population, fingerprint, claims, run=run, grade=noise.grade)
-    if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_json(kept, [one.id for one in held])
+    if job is not None:
+        job.paid([one.id for one in held])
     return held
 
 
@@ -56,6 +53,7 @@ def book_reports(ledger: Ledger, people: Dataset, population: str, model: str, n
     """Book what ``noise`` has drawn for reports of new people, if anything, before they are handed over.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from veilrec.privacy import PureEvent
     >>> import veilrec as vr
     >>> ledger, noise = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite"), Noise.research(1)

@@ -18,6 +18,8 @@ from veilrec.core import check, check_choice
 from veilrec.data import Attribute, Categorical, Dataset, Numeric
 
 PARTS = ("interactions", "attributes", "links")
+STOPPING = "early stopping on validation data"
+"""The purpose of what validation reads."""
 
 
 class Closed(RuntimeError):
@@ -43,6 +45,7 @@ class DataGuard:
     def __init__(self, data: Dataset) -> None:
         self._data = data
         self._closed: set[str] = set()
+        self._shown: set[str] = set()
         self.looks: list[tuple[str, str]] = []
 
     @property
@@ -50,19 +53,38 @@ class DataGuard:
         """The data set without its facts: ids, no interaction or link, every attribute unknown."""
         return strip(self._data, keep=())
 
-    def take(self, part: str, purpose: str) -> Dataset:
-        """The data set with one of its parts, for a named purpose."""
+    def take(self, part: str, purpose: str, only: Iterable[str] | None = None) -> Dataset:
+        """The data set with one of its parts, for a named purpose; ``only`` some of the attributes."""
         check_choice("part", part, PARTS)
         check(bool(purpose), "purpose", "named", purpose)
         if part in self._closed:
             raise Closed(f"{part} are closed: the system said that it needs them no more.")
         self.looks.append((part, purpose))
-        return strip(self._data, keep=(part,))
+        found = strip(self._data, keep=(part,))
+        if part == "attributes":
+            chosen = {n: a for n, a in found.attributes.items() if only is None or n in set(only)}
+            self._shown |= chosen.keys()
+            found = dataclasses.replace(found, attributes=chosen)
+        return found
 
     def close(self, part: str) -> None:
         """No more looks at a part."""
         check_choice("part", part, PARTS)
         self._closed.add(part)
+
+    def read_off(self, published: Iterable[str] = ()) -> list[str]:
+        """Attributes that were looked at or are ``published``, and whose categories were read off the data.
+
+        >>> found = {"job": Categorical(np.array([0], np.int32), ("astronaut",), declared=False)}
+        >>> people = dataclasses.replace(Dataset.from_arrays(["ann"], ["tea"]), attributes=found)
+        >>> guard = DataGuard(people)
+        >>> _ = guard.take("attributes", "reports")
+        >>> guard.read_off()
+        ['job']
+        """
+        named = self._shown | set(published)
+        found = ((name, a) for name, a in self._data.attributes.items() if name in named)
+        return [name for name, a in found if isinstance(a, Categorical) and not a.declared]
 
     def unanswered(self, purposes: Iterable[str]) -> list[tuple[str, str]]:
         """The looks whose purpose is none of ``purposes``; "reports" is answered by "reports: gender" too."""
@@ -90,5 +112,5 @@ def strip(data: Dataset, keep: tuple[str, ...]) -> Dataset:
 
 def _blank(attribute: Attribute) -> Attribute:
     if isinstance(attribute, Categorical):
-        return Categorical(np.full_like(attribute.codes, -1), attribute.categories)
+        return dataclasses.replace(attribute, codes=np.full_like(attribute.codes, -1))
     return Numeric(np.full_like(attribute.values, np.nan), attribute.low, attribute.high)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from veilrec.core import atomic_path, check, write_json
 from veilrec.data import Dataset
 from veilrec.privacy import Noise
 from veilrec.training.guard import DataGuard
 
 Array = NDArray[Any]
+_ANEW = (
+    "Choose another folder, or delete the whole folder to start anew: noise that is drawn anew is spent anew."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,5 +43,172 @@ class Job:
     log: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     noise: Noise = dataclasses.field(default_factory=Noise.secure)
     guard: DataGuard | None = None
-    fingerprint: str = ""
-    """Of the whole data, which ``train`` may not show."""
+    key: str = ""
+    """Of all that the fit depends on (:func:`fit_key`): what has another key was kept by another fit."""
+
+    # -- the checkpoint folder ------------------------------------------------------------------------
+
+    def file(self, name: str) -> Path:
+        """Where the folder keeps what has a name.
+
+        >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+        >>> Job(data, None, 1, "cpu", Path("folder"), False).file("round 3").name
+        'round-3.safetensors'
+        """
+        assert self.checkpoint is not None
+        return self.checkpoint / f"{name.replace(' ', '-')}.safetensors"
+
+    def keep(self, name: str, arrays: Mapping[str, Array], notes: Mapping[str, str]) -> None:
+        """Write arrays and notes under this fit's key: the old file or the new, never a half.
+
+        >>> import tempfile
+        >>> import numpy as np
+        >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+        >>> job = Job(data, None, 1, "cpu", Path(tempfile.mkdtemp()), False, key="this fit")
+        >>> job.keep("state", {"x": np.ones(2)}, {"epoch": "3"})
+        >>> job.read_kept("state")[0]["epoch"]
+        '3'
+        """
+        from safetensors.numpy import save_file
+
+        file = self.file(name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(file) as temporary:
+            save_file(dict(arrays), temporary, metadata={"key": self.key, **notes})
+        self._note(files=sorted({*self._notes()["files"], file.name}))
+
+    def forget(self, name: str) -> None:
+        """Remove what is kept under a name, if anything is.
+
+        >>> import tempfile
+        >>> import numpy as np
+        >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+        >>> job = Job(data, None, 1, "cpu", Path(tempfile.mkdtemp()), False, key="this fit")
+        >>> job.keep("round 3", {"x": np.ones(2)}, {})
+        >>> job.forget("round 3")
+        >>> job.file("round 3").exists()
+        False
+        """
+        if self.checkpoint is not None and self.file(name).exists():
+            self._note(files=[one for one in self._notes()["files"] if one != self.file(name).name])
+            self.file(name).unlink()
+
+    def read_kept(self, name: str) -> tuple[dict[str, str], dict[str, Array]]:
+        """Notes and arrays that this fit has kept under a name; those of another fit are refused.
+
+        >>> import tempfile
+        >>> import numpy as np
+        >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+        >>> job = Job(data, None, 1, "cpu", Path(tempfile.mkdtemp()), False, key="this fit")
+        >>> job.keep("state", {"x": np.ones(2)}, {})
+        >>> dataclasses.replace(job, key="another").read_kept("state")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        ValueError: checkpoint must be of the same model, settings, data, seed and kind of noise, got ...
+        """
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.file(name), framework="numpy") as saved:
+                notes = saved.metadata() or {}
+                self._check_key(notes.get("key"), self.file(name))
+                arrays = {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise ValueError(
+                f"{self.file(name)}: checkpoint must be readable, got {error}. {_ANEW}"
+            ) from error
+        return notes, arrays
+
+    def check_folder(self) -> None:
+        """Refuse a folder of another fit, or one of which something is missing, before anything is spent.
+
+        >>> import tempfile
+        >>> import numpy as np
+        >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+        >>> job = Job(data, None, 1, "cpu", Path(tempfile.mkdtemp()), False, key="this fit")
+        >>> job.keep("state", {"x": np.ones(2)}, {})
+        >>> job.file("state").unlink()
+        >>> job.check_folder()  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        ValueError: ...: checkpoint must be whole, got none of state.safetensors. Choose another folder, ...
+        """
+        if self.checkpoint is None:
+            return
+        found = self._notes()
+        if found["files"] or found["ended"] or found["reservations"]:
+            self._check_key(found["key"], self.checkpoint)
+        for name in found["files"]:
+            if not (self.checkpoint / name).exists():
+                raise ValueError(f"{self.checkpoint}: checkpoint must be whole, got none of {name}. {_ANEW}")
+        for file in sorted(self.checkpoint.glob("*.safetensors")):
+            self.read_kept(file.stem)
+
+    @property
+    def reservations(self) -> list[str]:
+        """Of the ledger, by which this fit was paid: as long as the folder is whole it pays once."""
+        return [] if self.checkpoint is None else list(self._notes()["reservations"])
+
+    def paid(self, reservations: Sequence[str]) -> None:
+        """Note by which reservations the fit is paid.
+
+        >>> import tempfile
+        >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+        >>> job = Job(data, None, 1, "cpu", Path(tempfile.mkdtemp()), False, key="this fit")
+        >>> job.paid(["7"])
+        >>> job.reservations
+        ['7']
+        """
+        if self.checkpoint is not None:
+            self._note(reservations=list(reservations))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the folder is that of a fit that has ended: everything is kept, nothing will be drawn."""
+        return self.checkpoint is not None and bool(self._notes()["ended"])
+
+    def end(self) -> None:
+        """Note that the fit has ended.
+
+        >>> import tempfile
+        >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+        >>> job = Job(data, None, 1, "cpu", Path(tempfile.mkdtemp()), False, key="this fit")
+        >>> job.end()
+        >>> job.ended
+        True
+        """
+        if self.checkpoint is not None:
+            self._note(ended=True)
+
+    def _notes(self) -> dict[str, Any]:
+        assert self.checkpoint is not None
+        file = self.checkpoint / "kept.json"
+        if not file.exists():
+            return {"key": self.key, "files": [], "reservations": [], "ended": False}
+        try:
+            found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{file}: checkpoint must be readable, got {error}. {_ANEW}") from error
+        return found
+
+    def _note(self, **changed: Any) -> None:
+        assert self.checkpoint is not None
+        self.checkpoint.mkdir(parents=True, exist_ok=True)
+        write_json(self.checkpoint / "kept.json", {**self._notes(), **changed})
+
+    def _check_key(self, key: object, where: Path) -> None:
+        same = "of the same model, settings, data, seed and kind of noise"
+        check(bool(self.key) and key == self.key, "checkpoint", same, str(where), _ANEW)
+
+
+def fit_key(
+    word: str, settings: Mapping[str, Any], seed: int, data: str, valid: str | None, grade: str
+) -> str:
+    """The key of a fit: model, settings, seed, fingerprints of both data, and the grade of noise, if any.
+
+    >>> of = "bpr", {"epochs": 9}, 0, "fingerprint", None
+    >>> fit_key(*of, "secure") == fit_key(*of, "research")
+    False
+    """
+    about = [word, dict(settings), seed, data, valid, grade]
+    return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()

@@ -7,25 +7,22 @@ from ``stream(seed, ..., e)``. Then a run that was stopped and resumed ends in t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
-from veilrec.core import atomic_path, bar, check, check_count
+from veilrec.core import bar, check_count
 from veilrec.data import Dataset
 from veilrec.training.job import Job
 
 CHECKPOINT_SECONDS = 20.0
-"""How much work a kill may cost: a checkpoint is written at the first epoch end after this many seconds."""
+"""How much work a kill may cost a plain model: a checkpoint is written at the first epoch end after them."""
+_STATE = "state"
 
 
 class Iterative(Protocol):
@@ -36,9 +33,6 @@ class Iterative(Protocol):
     patience: int
     validate_every: int
     facts: dict[str, Any]
-
-    def settings(self) -> dict[str, Any]:
-        """The settings by name."""
 
 
 @dataclass
@@ -91,10 +85,8 @@ def run_epochs(
     kept = tuple(state) if keep is None else keep
     at = Progress()
     best: dict[str, Any] = {}
-    key = _key(job, word, model.settings())
-    file = None if job.checkpoint is None else job.checkpoint / "state.safetensors"
-    if file is not None and file.exists():
-        at, best = _resume(file, key, state)
+    if job.checkpoint is not None and job.file(_STATE).exists():
+        at, best = _resume(job, state)
     written = time.perf_counter()
     with bar(f"fitting {word}", epochs, show=job.progress) as ticker:
         ticker.advance(at.epoch)
@@ -119,24 +111,20 @@ def run_epochs(
             at.curve.append(entry)
             shown = f", valid {entry['valid']:.4f}" if "valid" in entry else ""
             ticker.advance(1, note=f"loss {loss:.4f}{shown}")
-            if file is not None and time.perf_counter() - written >= CHECKPOINT_SECONDS:
-                _save(file, key, at, state, best)
+            # a private model's epochs are kept one by one: to repeat one is to draw its noise again
+            due = job.guard is not None or time.perf_counter() - written >= CHECKPOINT_SECONDS
+            if job.checkpoint is not None and due:
+                _save(job, at, state, best)
                 written = time.perf_counter()
     if best:
         _put(state, best)
     elif job.valid is None:
         at.best_epoch = at.epoch
-    if file is not None:
-        _save(file, key, at, state, best)
+    if job.checkpoint is not None:
+        _save(job, at, state, best)
     job.log.extend(at.curve)
     model.facts["epochs"] = at.best_epoch
     return at
-
-
-def _key(job: Job, word: str, settings: Mapping[str, Any]) -> str:
-    valid = None if job.valid is None else job.valid.fingerprint
-    about = [word, dict(settings), job.seed, job.fingerprint or job.train.fingerprint, valid]
-    return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _numpy(value: Any) -> np.ndarray[Any, Any]:
@@ -154,7 +142,7 @@ def _put(state: Mapping[str, Any], values: Mapping[str, np.ndarray[Any, Any]]) -
                 state[name].copy_(torch.from_numpy(value.copy()).reshape(state[name].shape))
 
 
-def _save(file: Path, key: str, at: Progress, state: Mapping[str, Any], best: Mapping[str, Any]) -> None:
+def _save(job: Job, at: Progress, state: Mapping[str, Any], best: Mapping[str, Any]) -> None:
     arrays = {f"now.{name}": np.ascontiguousarray(_numpy(value)) for name, value in state.items()}
     arrays |= {f"best.{name}": np.ascontiguousarray(value) for name, value in best.items()}
     about = {
@@ -164,28 +152,13 @@ def _save(file: Path, key: str, at: Progress, state: Mapping[str, Any], best: Ma
         "curve": at.curve,
         "seconds": at.seconds,
     }
-    with atomic_path(file) as temporary:
-        save_file(arrays, temporary, metadata={"key": key, "progress": json.dumps(about)})
+    job.keep(_STATE, arrays, {"progress": json.dumps(about)})
 
 
-def _resume(file: Path, key: str, state: Mapping[str, Any]) -> tuple[Progress, dict[str, Any]]:
-    try:
-        with safe_open(file, framework="numpy") as saved:
-            about = saved.metadata() or {}
-            check(
-                about.get("key") == key,
-                "checkpoint",
-                "of the same model, settings, data and seed",
-                str(file),
-                "Choose another folder, or delete this one to start anew.",
-            )
-            arrays = {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ValueError(
-            f"{file}: checkpoint must be readable, got {error}. Delete it to start anew."
-        ) from error
+def _resume(job: Job, state: Mapping[str, Any]) -> tuple[Progress, dict[str, Any]]:
+    notes, arrays = job.read_kept(_STATE)
     _put(state, {n.removeprefix("now."): a for n, a in arrays.items() if n.startswith("now.")})
-    values = json.loads(about["progress"])
+    values = json.loads(notes["progress"])
     if values["best_value"] is None:
         values["best_value"] = -math.inf
     return Progress(**values), {

@@ -26,8 +26,8 @@ from veilrec.metrics import rank_all
 from veilrec.privacy import Claim, Guarantee, Ledger, Noise
 from veilrec.training.budget import book_reports, reserve
 from veilrec.training.codes import codes_of, rows_of
-from veilrec.training.guard import DataGuard, strip
-from veilrec.training.job import Array, Job
+from veilrec.training.guard import STOPPING, DataGuard, strip
+from veilrec.training.job import Array, Job, fit_key
 
 
 @dataclasses.dataclass(eq=False)
@@ -94,9 +94,20 @@ class Recommender(ABC):
         """
         return ()
 
+    def _check_data(self, public: Dataset) -> None:  # noqa: B027 - most have nothing to refuse
+        """Refuse data by what is public of them, before anything is spent."""
+
     def _claims_after(self, noise: Noise) -> tuple[Claim, ...]:
         """Further claims about what was drawn, for systems whose price no plan can know (paper forms)."""
         return ()
+
+    def _paper_claim(self) -> str:
+        """What the paper claims of these settings."""
+        return self.paper_claim
+
+    def _not_covered(self) -> tuple[str, ...]:
+        """What no claim covers with these settings."""
+        return self.not_covered
 
     def _score_histories(self, histories: sp.csr_matrix) -> Array:
         """Scores [rows, n_items] in float32 of users known only by what they have interacted with."""
@@ -148,9 +159,9 @@ class Recommender(ABC):
     ) -> Self:
         """Train on ``train``; iterative models stop early on ``valid``, and only on it.
 
-        ``checkpoint`` is a folder: an interrupted fit with the same settings, data and seed goes on from
-        there and ends in the same bits as an uninterrupted one. ``device`` is "auto" (a GPU if there is
-        one), "cpu" or "cuda".
+        ``checkpoint`` is a folder: an interrupted fit with the same settings, data, seed and kind of noise
+        goes on from there and ends, if nothing is drawn securely, in the bits of an uninterrupted one.
+        ``device`` is "auto" (a GPU if there is one), "cpu" or "cuda".
 
         Noise and sampling coins come from the operating system; only ``secure=False`` lets the seed drive
         them too, and then the statement says that the noise is for research. With a ``ledger`` the budget of
@@ -163,22 +174,31 @@ class Recommender(ABC):
             same = valid.users == train.users and valid.items == train.items
             check(same, "valid", "a part of the same split as train", valid.name, "Use veilrec.split.")
         guard = DataGuard(train)
+        self._check_data(guard.public)
         claims = self._claims(guard.public)
         noise = Noise.secure() if secure else Noise.research(seed, self.word)
         place = None if checkpoint is None else Path(checkpoint)
         seen, way = (guard.public, guard) if claims else (train, None)
         if claims and valid is not None:  # early stopping needs interactions; nothing else of them is open
             valid = strip(valid, keep=("interactions",))
-        job = Job(seen, valid, seed, device, place, progress, [], noise, way, train.fingerprint)
+        other = None if valid is None else valid.fingerprint
+        grade = noise.grade if claims else ""
+        key = fit_key(self.word, self.settings(), seed, train.fingerprint, other, grade)
+        job = Job(seen, valid, seed, device, place, progress, [], noise, way, key)
+        job.check_folder()
+        if job.ended:
+            noise.seal()
         held = []
         if ledger is not None and claims:
-            held = reserve(ledger, train, population or train.name, self.word, claims, noise, place)
+            name = population or train.name
+            held = reserve(ledger, train, name, self.word, claims, noise, job)
         self.shared, self.private, self.facts, self._statement = {}, {}, {}, None
         self._users, self._items, self._history = train.users, train.items, train.matrix()
         self._frame_kind = train.frame_kind
         began = time.perf_counter()
         self._fit(job)
         self._state(job, (*claims, *self._claims_after(noise)), tuned=valid is not None)
+        job.end()
         for reservation in held:
             reservation.release()
         self.facts |= {
@@ -239,13 +259,16 @@ class Recommender(ABC):
         open_looks = job.guard.unanswered(labels | set(self.uncovered))
         remedy = "Draw an event with that label, or name the purpose in `uncovered`."
         check(not open_looks, "looks at the data", "covered by an event or named as not", open_looks, remedy)
+        listed = job.guard.read_off(self.facts.get("profile", {}).get("attributes", ()))
+        words = f"the list of categories of {', '.join(listed)}, read off the data: declare it (categories=)"
+        looked = {purpose for _, purpose in job.guard.looks} | ({STOPPING} if tuned else set())
         self._statement = Guarantee.of(
             self.word,
             claims,
             job.noise,
-            reads=self.uncovered,
-            not_covered=self.not_covered,
-            paper_claim=self.paper_claim,
+            reads=tuple(purpose for purpose in self.uncovered if purpose in looked),
+            not_covered=(*self._not_covered(), *([words] if listed else []), "metrics on test data"),
+            paper_claim=self._paper_claim(),
             tuned=tuned,
         )
 
@@ -338,7 +361,7 @@ class Recommender(ABC):
         unless ``secure=False``.
 
         >>> import veilrec as vr
-        >>> model = vr.systems.GCN(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
+        >>> model = vr.GCN(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
         >>> model.report(vr.synthetic(5, 40, 60, seed=3)).shape
         (5, 48)
         """

@@ -9,53 +9,55 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veilrec.core import DataError, atomic_path
 from veilrec.privacy import Event
 from veilrec.training.job import Job
+
+
+def forget_release(job: Job, label: str) -> None:
+    """Remove a kept release whose effect is in the checkpoint, so that no fit can ask for it again.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import veilrec as vr
+    >>> job = Job(vr.synthetic(60, 40, 900), None, 0, "cpu", Path(tempfile.mkdtemp()), False, key="demo")
+    >>> _ = release_once(job, "round 1", lambda: np.zeros(3))
+    >>> forget_release(job, "round 1")
+    >>> [file.name for file in job.checkpoint.iterdir()]
+    ['kept.json']
+    """
+    job.forget(f"released {label}")
 
 
 def release_once(job: Job, label: str, draw: Callable[[], NDArray[Any]]) -> NDArray[Any]:
     """``draw()``, or what it gave before the fit was stopped; its events belong to the statement either way.
 
     The values are kept in the checkpoint folder before anybody uses them, so a second fit from there cannot
-    show a second draw of the same data.
+    show a second draw of the same data. ``draw`` must take its noise from a child of the job's, lest a draw
+    that is read back shift those that follow.
 
     >>> import veilrec as vr
     >>> from veilrec.privacy.mechanisms import BitResponse
     >>> job = Job(vr.synthetic(users=60, items=40, interactions=900), None, 0, "cpu", None, False)
-    >>> release_once(job, "bits", lambda: BitResponse(1.0).perturb([1, 0], job.noise, "bits")).shape
+    >>> noise = job.noise.child("bits")
+    >>> release_once(job, "bits", lambda: BitResponse(1.0).perturb([1, 0], noise, "bits")).shape
     (2,)
     """
     if job.checkpoint is None:
         return draw()
-    from safetensors import SafetensorError, safe_open
-    from safetensors.numpy import save_file
-
-    file = job.checkpoint / f"released-{label.replace(' ', '-')}.safetensors"
-    if file.exists():
-        try:
-            with safe_open(file, framework="numpy") as saved:
-                about = json.loads((saved.metadata() or {})["about"])
-                values = saved.get_tensor("values")
-        except (SafetensorError, KeyError, ValueError) as error:
-            raise DataError(
-                f"the kept release cannot be read ({error}). Start the fit anew.", file=file
-            ) from error
-        if about["data"] != job.fingerprint:
-            raise DataError("the kept release is of other data. Give another checkpoint folder.", file=file)
+    name = f"released {label}"
+    if job.file(name).exists():
+        notes, arrays = job.read_kept(name)
+        about = json.loads(notes["about"])
         for event in about["events"]:
             job.noise.record(Event.from_dict(event), in_floats=about["in_floats"])
         job.noise.slices.extend(Event.from_dict(part) for part in about["slices"])
-        return np.asarray(values)
+        return np.asarray(arrays["values"])
     before, parts = len(job.noise.events), len(job.noise.slices)
     values = np.ascontiguousarray(draw())
     about = {
-        "data": job.fingerprint,
         "in_floats": job.noise.in_floats,
         "events": [event.to_dict() for event in job.noise.events[before:]],
         "slices": [event.to_dict() for event in job.noise.slices[parts:]],
     }
-    job.checkpoint.mkdir(parents=True, exist_ok=True)
-    with atomic_path(file) as temporary:
-        save_file({"values": values}, temporary, metadata={"about": json.dumps(about)})
+    job.keep(name, {"values": values}, {"about": json.dumps(about)})
     return values

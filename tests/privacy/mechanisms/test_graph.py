@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import tracemalloc
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
-from veilrec.core import stream
-from veilrec.privacy import Noise, epsilon_of
+from veilrec.core import in_threads, stream
+from veilrec.privacy import Noise, epsilon_of, kernels
 from veilrec.privacy.mechanisms import (
     DegreePreserving,
     EdgeRand,
@@ -203,6 +206,18 @@ def test_the_largest_cells_of_all_rows_together_equal_the_dense_oracle() -> None
 
         assert _homogeneous(dense, draw(2.0))
         assert not _homogeneous(dense, draw(4.0))
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=9), max_size=6), st.randoms())
+def test_the_largest_of_each_group_and_ties_to_the_first(groups: list[list[int]], random: Any) -> None:
+    keep = np.array([random.randint(0, 10) for _ in groups], np.int64)
+    ends = np.cumsum([0, *map(len, groups)])
+    values = np.array([value for group in groups for value in group], np.float64)
+    marks = np.zeros(len(values), bool)
+    in_threads(kernels.mark_largest, len(groups), values, ends, keep, marks, block=2)
+    for number, group in enumerate(groups):
+        oracle = sorted(range(len(group)), key=lambda place: (-group[place], place))[: keep[number]]
+        assert np.flatnonzero(marks[ends[number] : ends[number + 1]]).tolist() == sorted(oracle)
 
 
 def test_a_split_of_0_reports_at_random() -> None:
@@ -408,3 +423,18 @@ def test_bad_settings() -> None:
         top_cells(_same_rows([0], 2, 3), np.array([1, 1]), 1.0, noise)
     with pytest.raises(ValueError, match="degree must be"):
         expected_precision(5, 4, 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 5.0, 30.0, 37.0, 50.0, 800.0])
+def test_no_report_is_no_certain_sign_either(epsilon: float) -> None:
+    """1 - p0 to 1 - p1: from 37 on a rounded p1 was 1, and a missing report proved that there is no edge.
+
+    From 746 on p0 was 0, and a report proved an edge.
+    """
+    mechanism = EdgeResponse(epsilon)
+    assert (mechanism.event.epsilon, mechanism.p0 > 2.0**-128) == (epsilon, True)
+    assert EdgeRand.for_budget(epsilon).epsilon <= epsilon * (1 + 1e-9)
+    p1, p0 = Fraction(mechanism.p1), Fraction(mechanism.p0)
+    assert p1 < 1
+    assert math.log((1 - p0) / (1 - p1)) <= epsilon * (1 + 1e-12)
+    assert math.log(p1 / p0) <= epsilon * (1 + 1e-12)

@@ -101,3 +101,15 @@ def test_events_shapes_and_bad_input():
     for bad in (0, -1, math.nan, math.inf):
         with pytest.raises(ValueError, match="epsilon must be"):
             UnaryEncoding(bad, 3)
+
+
+def test_an_epsilon_too_small_for_an_estimate_is_refused():
+    """At 1e-15 p and q were the same number, and estimates divided by nothing."""
+    estimate = UnaryEncoding(1e-6, 3).estimate(np.eye(3))
+    assert np.isfinite(estimate).all()
+    assert UnaryEncoding(1e-6, 3).truth - UnaryEncoding(1e-6, 3).false == pytest.approx(2.5e-7, rel=1e-6)
+    for small in (9e-7, 1e-15):
+        with pytest.raises(
+            ValueError, match=r"epsilon must be at least 1e-06, got .* nothing can be estimated"
+        ):
+            UnaryEncoding(small, 3)

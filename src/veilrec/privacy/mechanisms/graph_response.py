@@ -5,7 +5,7 @@ Guarantee. Unit: one edge, added or removed; local: each user can run it alone. 
 pure epsilon per edge, whoever sees the report. A user with k edges pays k epsilon for all of them together.
 Of one user, no encoder that treats items alike and keeps epsilon per edge reports a larger share of true
 edges (Warner, 1965, attains the bound posterior odds <= e^epsilon x prior odds). The probability of a false
-edge is rounded up.
+edge is rounded up, that of a true one down, and neither uses up an epsilon above 80: no report is certain.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from veilrec.privacy.events import PureEvent
 from veilrec.privacy.mechanisms.graph import Edges, report
 from veilrec.privacy.mechanisms.graph_sampling import false_cells
 from veilrec.privacy.noise import Noise
+
+_LARGEST = 80.0  # coins have 128 binary places; a larger epsilon is not used up
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,15 @@ class EdgeResponse:
     @property
     def p1(self) -> float:
         """The probability that an edge is reported."""
-        return self.thinning / (1 + math.exp(-self.epsilon))
+        # Rounded down, so that the odds of no report, 1 - p0 to 1 - p1, are not above e^epsilon either.
+        return self.thinning / (1 + _inverse_exp(self.epsilon)) * (1 - 2.0**-50)
 
     @property
     def p0(self) -> float:
         """The probability that a cell without an edge is reported."""
         # Four units in the last place are more than the error of the formula.
-        return self.thinning * math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon)) * (1 + 2.0**-50)
+        small = _inverse_exp(self.epsilon)
+        return self.thinning * small / (1 + small) * (1 + 2.0**-50)
 
     @property
     def event(self) -> PureEvent:
@@ -121,7 +125,8 @@ class EdgeRand:
     def for_budget(cls, epsilon: float) -> EdgeRand:
         """The smallest share that keeps ``epsilon``."""
         check_positive("epsilon", epsilon)
-        return cls(2 * math.exp(-epsilon) / (1 + math.exp(-epsilon)))
+        small = _inverse_exp(epsilon)
+        return cls(2 * small / (1 + small))
 
     @property
     def epsilon(self) -> float:
@@ -136,6 +141,10 @@ class EdgeRand:
     def perturb(self, adjacency: Any, noise: Noise, label: str = "") -> Any:
         """The released graph, a CSR array."""
         return EdgeResponse(self.epsilon).perturb(adjacency, noise, label)
+
+
+def _inverse_exp(epsilon: float) -> float:
+    return math.exp(-min(epsilon, _LARGEST))
 
 
 def _joined(rows: list[Any], items: list[Any], edges: Edges) -> Any:

@@ -16,7 +16,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from veilrec.core import check
+from veilrec.core import check, in_threads
+from veilrec.privacy import kernels
 from veilrec.privacy.mechanisms.graph import Edges, Ints
 from veilrec.privacy.mechanisms.graph_sampling import false_cells
 from veilrec.privacy.noise import Noise
@@ -56,11 +57,12 @@ def top_cells(edges: Edges, keep: Ints, epsilon: float, noise: Noise) -> tuple[I
         rows = np.concatenate([rows, np.repeat(users, [len(found) for found, _ in more])])
         items = np.concatenate([items, *(found for found, _ in more)])
         value = np.concatenate([value, *(size for _, size in more)])
-    order = np.lexsort((items, rows, -value, group[rows]))
-    owner = group[rows][order]
-    rank = np.arange(len(order)) - np.searchsorted(owner, owner, side="left")
-    chosen = np.sort(rows[order][rank < keep[owner]] * edges.items + items[order][rank < keep[owner]])
-    return chosen // edges.items, chosen % edges.items
+    cells = rows * edges.items + items
+    order = np.argsort(cells)
+    cells, ends = cells[order], np.searchsorted(group[rows[order]], np.arange(len(keep) + 1))
+    chosen = np.zeros(len(cells), bool)
+    in_threads(kernels.mark_largest, len(keep), value[order], ends, keep, chosen, block=512)
+    return np.divmod(cells[chosen], edges.items)
 
 
 def expected_precision(degree: float, cells: float, epsilon: float) -> float:

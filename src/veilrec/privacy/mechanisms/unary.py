@@ -18,6 +18,7 @@ from veilrec.core import check, check_count, check_positive
 from veilrec.privacy.events import PureEvent
 from veilrec.privacy.noise import Noise
 
+_SMALLEST = 1e-6  # below it p - q, by which estimates divide, drowns in rounding
 _LARGEST = 80.0  # coins have 128 binary places; a larger epsilon is not used up
 _SAFE = 2.0**-48  # rounds q up, by far more than the error of exp
 
@@ -39,6 +40,8 @@ class UnaryEncoding:
 
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
+        remedy = "With less, reports are coin flips from which nothing can be estimated."
+        check(self.epsilon >= _SMALLEST, "epsilon", f"at least {_SMALLEST:g}", self.epsilon, remedy)
         check_count("categories", self.categories, 2)
 
     @property

@@ -13,6 +13,7 @@ from veilrec.studio.commands.base import (
     DataDir,
     Json,
     Quiet,
+    each_once,
     emit,
     numbers_of,
     say,
@@ -40,6 +41,14 @@ def attack(
         str | None,
         typer.Option(
             "--attackers", help="By comma; by default all; a wrong word lists them.", metavar="WORD,..."
+        ),
+    ] = None,
+    leave_out: Annotated[
+        str | None,
+        typer.Option(
+            "--leave-out",
+            help="Of links and membership: attackers to do without, by comma.",
+            metavar="WORD,...",
         ),
     ] = None,
     inputs: Annotated[
@@ -95,6 +104,7 @@ def attack(
     check_choice("--kind", kind, ATTACKS)
     of_attributes = {"--target": target, "--input": inputs, "--bins": bins or None, "--repeats": repeats}
     of_links = {"--adversary": adversary, "--known": known, "--cells": cells, "--plot": plot}
+    of_links |= {"--leave-out": leave_out}
     for flag, value in (of_links if kind == "attribute" else of_attributes).items():
         check(value is None, flag, f"left out of an attack of kind {kind!r}", value)
     model, histories, about = _opened(run, data, data_dir)
@@ -110,7 +120,7 @@ def attack(
             attackers=chosen,
             inputs=words_of(inputs or "both"),
             k=numbers_of(k or "10") or (),
-            bins=dict(_edges(text) for text in bins or []),
+            bins=each_once("--bins", map(_edges, bins or [])),
             repeats=repeats or 5,
             seed=seed,
             progress=loud,
@@ -119,7 +129,8 @@ def attack(
         lengths = numbers_of(k or "50") or ()
         check(len(lengths) == 1, "--k", f"one length for an attack of kind {kind!r}", k)
         sides = None if adversary is None else words_of(adversary)
-        given = {"adversaries": sides, "known": known, "cells": cells}
+        out_of_it = None if leave_out is None else words_of(leave_out)
+        given = {"adversaries": sides, "known": known, "cells": cells, "leave_out": out_of_it}
         more = {name: value for name, value in given.items() if value is not None}
         found = ATTACKS[kind](
             model, histories, attackers=chosen, k=lengths[0], seed=seed, progress=loud, **more
@@ -171,7 +182,7 @@ def _opened(
 def _edges(text: str) -> tuple[str, tuple[float, ...]]:
     name, _, edges = text.partition("=")
     try:
-        return name, tuple(float(edge) for edge in words_of(edges))
+        return name.strip(), tuple(float(edge) for edge in words_of(edges))
     except ValueError:
         raise ValueError(
             f"--bins must be a name and numbers, got {text!r}. Write, say, --bins age=35,46."

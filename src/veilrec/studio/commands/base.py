@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 INTERRUPTED = 130
+_T = TypeVar("_T")
 
 
 class Group(TyperGroup):
@@ -141,8 +143,29 @@ def pair_of(flag: str, text: str | None) -> tuple[float, float] | None:
     return low, high
 
 
+def named_list_of(text: str) -> tuple[str, list[str]]:
+    name, _, words = text.partition("=")
+    found = [word.strip() for word in words.split(",")]
+    remedy = "Write, say, gender=F,M."
+    if not name.strip() or not words:
+        raise ValueError(f"--categories must be NAME=A,B,..., got {text!r}. {remedy}")
+    if not all(found):
+        raise ValueError(f"--categories must be without an empty word, got {text!r}. {remedy}")
+    return name.strip(), found
+
+
 def named_pair_of(text: str) -> tuple[str, tuple[float, float]]:
     name, _, pair = text.partition("=")
     found = pair_of("--attribute-range", pair)
     assert found is not None
-    return name, found
+    return name.strip(), found
+
+
+def each_once(flag: str, named: Iterable[tuple[str, _T]]) -> dict[str, _T]:
+    """What a flag says of each name; of one name twice, neither is silently the right one."""
+    found: dict[str, _T] = {}
+    for name, value in named:
+        if name in found:
+            raise ValueError(f"{flag} must be given once for each name, got {name!r} again. Leave one out.")
+        found[name] = value
+    return found

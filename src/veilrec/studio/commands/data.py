@@ -12,7 +12,9 @@ from veilrec.studio.commands.base import (
     Json,
     column_of,
     console,
+    each_once,
     emit,
+    named_list_of,
     named_pair_of,
     pair_of,
     say,
@@ -98,6 +100,10 @@ def import_table(
         list[str] | None,
         typer.Option("--attribute-range", help="Declared range of an attribute.", metavar="NAME=LOW,HIGH"),
     ] = None,
+    categories: Annotated[
+        list[str] | None,
+        typer.Option("--categories", help="Declared values of an attribute.", metavar="NAME=A,B,..."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a set of the same name.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -122,7 +128,8 @@ def import_table(
         duplicates=duplicates,
         unknown_users=unknown_users,
         rating_range=pair_of("--rating-range", rating_range),
-        numeric_ranges=dict(named_pair_of(text) for text in attribute_range or []),
+        numeric_ranges=each_once("--attribute-range", map(named_pair_of, attribute_range or [])),
+        categories=each_once("--categories", map(named_list_of, categories or [])),
     )
     if as_json:
         emit(describe(data).to_dict())

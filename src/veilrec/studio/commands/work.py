@@ -152,7 +152,7 @@ def recommend(
     drawn at the first call and booked in the ledger, read from the file ever after.
     """
     from veilrec.core import atomic_path, check
-    from veilrec.data import read
+    from veilrec.data import read_newcomers
     from veilrec.privacy import Ledger
     from veilrec.studio.lists import lists
     from veilrec.systems import load_model
@@ -160,11 +160,12 @@ def recommend(
     ways = [bool(user), everyone, history is not None, new is not None]
     check(sum(ways) == 1, "users", "named by one of --user, --all, --history and --new", sum(ways))
     check(new is not None or not (people or reports), "--users and --reports", "given with --new", "no --new")
+    model = load_model(run)
     found = lists(
-        load_model(run),
+        model,
         users=None if everyone or history is not None else user,
         history=None if history is None else words_of(history),
-        new=None if new is None else read(new, users=people),
+        new=None if new is None else read_newcomers(new, people, model.facts.get("profile")),
         reports=reports,
         ledger=None if reports is None else Ledger(ledger),
         candidates=candidates,
