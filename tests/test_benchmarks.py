@@ -76,4 +76,4 @@ def test_packed_paillier_beats_value_by_value(tmp_path: Path) -> None:
 
 @needs_data
 def test_pf_gnr_costs_little_more_than_its_network(tmp_path: Path) -> None:
-    run("pfgnr_speed.py", "--repeats", "2", "--epochs", "40", out=tmp_path / "pfgnr-speed.json")
+    run("pfgnr_speed.py", out=tmp_path / "pfgnr-speed.json")

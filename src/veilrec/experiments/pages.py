@@ -9,6 +9,7 @@ from typing import Any
 from veilrec.core import atomic_path, require, write_text
 
 _PANELS = 3
+_ALONE = " on the history"
 _COLOURS = ("#d98b3a", "#5f9e6e", "#9096a8")
 
 
@@ -65,8 +66,8 @@ def write_table(record: Mapping[str, Any], folder: str | Path) -> list[Path]:
 
 
 def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
-    """Ours as dots, the paper's as crosses; one panel per group of columns (what stands before the comma).
-    Attackers who need no model are lines: they are the same for every row.
+    """Ours as dots, the paper's as crosses; one panel per group of columns (what stands before the comma),
+    a colour for each of its columns. Attackers who need no model are lines: they are the same for every row.
 
     >>> plot_table({"rows": [], "columns": [], "title": "nothing"}, "a.png")
     Traceback (most recent call last):
@@ -79,34 +80,15 @@ def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
     groups: dict[str, list[int]] = {}
     for place, head in enumerate(record["columns"]):
         groups.setdefault(_group(head), []).append(place)
-    wide = min(len(groups), _PANELS)
+    wide = 2 if len(groups) == 4 else min(len(groups), _PANELS)
     high = -(-len(groups) // wide)
-    size = (4.2 * wide, high * max(1.9, 0.6 + 0.34 * len(record["rows"])))
+    size = (4.2 * wide, high * max(2.2, 1.0 + 0.34 * len(record["rows"])))
     figure = figures.Figure(figsize=size, dpi=140, layout="constrained")
     panels = figure.subplots(high, wide, squeeze=False, sharey=True).ravel()
     for panel in panels[len(groups) :]:
         panel.set_visible(False)
-    for panel, (name, places) in zip(panels, groups.items()):
-        for height, row in enumerate(reversed(record["rows"])):
-            shown = [row["figures"][p]["mean"] for p in places if not _is_null(record["columns"][p])]
-            ours = [value for value in shown if value is not None]
-            theirs = [row["figures"][p]["paper"] for p in places if row["figures"][p]["paper"] is not None]
-            panel.plot(ours, [height + 0.12] * len(ours), "o", color="#4454d6", markersize=3.5)
-            panel.plot(theirs, [height - 0.12] * len(theirs), "x", color="#d98b3a", markersize=3.5)
-        for place in places:
-            if _is_null(record["columns"][place]):
-                at, words = (
-                    record["rows"][0]["figures"][place]["mean"],
-                    record["columns"][place].split(", ")[-1],
-                )
-                panel.axvline(at, color="#9096a8", linewidth=0.8)
-                panel.text(
-                    at, len(record["rows"]) - 0.4, words, fontsize=6, rotation=90, va="top", ha="right"
-                )
-        panel.set_title(name if len(places) > 1 else record["columns"][places[0]], fontsize=9)
-        panel.tick_params(labelsize=7)
-        panel.grid(axis="x", color="#e4e6ee")
-        panel.spines[["top", "right"]].set_visible(False)
+    for panel, places in zip(panels, groups.values()):
+        _table_panel(panel, record, places)
     labels = [row["label"] for row in reversed(record["rows"])]
     panels[0].set_yticks(range(len(labels)), labels, fontsize=7)
     printed = any(figure["paper"] is not None for row in record["rows"] for figure in row["figures"])
@@ -115,6 +97,38 @@ def plot_table(record: Mapping[str, Any], path: str | Path) -> Path:
     with atomic_path(Path(path)) as temporary:
         figure.savefig(temporary, format="png")
     return Path(path)
+
+
+def _table_panel(panel: Any, record: Mapping[str, Any], places: list[int]) -> None:
+    heads, rows = record["columns"], record["rows"][::-1]
+    drawn = [place for place in places if not _is_null(heads[place])]
+    colours = dict(zip(map(_part, (heads[place] for place in drawn)), _shades(len(drawn))))
+    for place in drawn:
+        colour = colours[_part(heads[place])]
+        theirs = colour if len(drawn) > 1 else _COLOURS[0]
+        for shown, mark, lift, hue in (("mean", "o", 0.12, colour), ("paper", "x", -0.12, theirs)):
+            values = [(row["figures"][place][shown], height + lift) for height, row in enumerate(rows)]
+            known = [pair for pair in values if pair[0] is not None]
+            label = _part(heads[place]) if shown == "mean" else None
+            if known:
+                panel.plot(*zip(*known), mark, color=hue, markersize=3.5, label=label)
+    for place in (place for place in places if place not in drawn):
+        at, words = rows[0]["figures"][place]["mean"], _part(heads[place])
+        if (colour := colours.get(words.removesuffix(_ALONE))) is not None:
+            panel.axvline(at, color=colour, linewidth=1.2, ls=":", label=words)
+            continue
+        panel.axvline(at, color="#9096a8", linewidth=0.8)
+        inside = {"transform": panel.get_xaxis_transform(), "va": "top", "ha": "right"}
+        panel.text(at, 0.99, words, fontsize=6, rotation=90, **inside)
+    panel.set_title(_group(heads[places[0]]) if len(drawn) > 1 else heads[drawn[0]], fontsize=9)
+    if len(drawn) > 1:
+        names = panel.get_legend_handles_labels()[1]
+        many = 2 if max(map(len, names)) > 12 else len(names)
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.05), "ncol": many}
+        panel.legend(**below, fontsize=6, frameon=False, handletextpad=0.3, columnspacing=1.0)
+    panel.tick_params(labelsize=7)
+    panel.grid(axis="x", color="#e4e6ee")
+    panel.spines[["top", "right"]].set_visible(False)
 
 
 def plot_sweep(record: Mapping[str, Any], path: str | Path) -> Path:
@@ -164,6 +178,19 @@ def plot_sweep(record: Mapping[str, Any], path: str | Path) -> Path:
 
 def _group(head: str) -> str:
     return head.split("@")[0].split(",")[0]
+
+
+def _part(head: str) -> str:
+    """What tells a column from the others of its group."""
+    return f"@{head.split('@')[1]}" if "@" in head else head.split(", ")[-1]
+
+
+def _shades(count: int) -> list[Any]:
+    """One blue, or as many colours from light to dark."""
+    if count == 1:
+        return ["#4454d6"]
+    ramp = require("matplotlib", extra="plots", purpose="the plot of a table").colormaps["plasma_r"]
+    return [ramp(0.15 + 0.85 * place / (count - 1)) for place in range(count)]
 
 
 def _is_null(head: str) -> bool:
