@@ -1,4 +1,4 @@
-"""From the ids that callers use to the codes and rows that models use."""
+"""From the ids that callers use to the codes and rows that models use, and back."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 import scipy.sparse as sp
 
 from veilrec.data import Ids
@@ -43,3 +44,24 @@ def rows_of(histories: Sequence[Array], items: int) -> sp.csr_matrix:
     columns = np.concatenate([*rows, np.empty(0, np.int64)]).astype(np.int32)
     pointers = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
     return sp.csr_matrix((np.ones(len(columns), np.float32), columns, pointers), shape=(len(rows), items))
+
+
+def list_frame(asked: pl.Series, what: str, ids: Ids, ranked: Array, values: Array) -> pl.DataFrame:
+    """Ranked codes (-1: none) and their scores, a row for each that was ``asked``, as a frame with ids.
+
+    >>> from veilrec.data import Dataset
+    >>> items = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"]).items
+    >>> found = list_frame(pl.Series("user", ["ann"]), "item", items, np.array([[1, -1]]), np.ones((1, 2)))
+    >>> found.rows()
+    [('ann', 'tea', 1, 1.0)]
+    """
+    keep = ranked >= 0
+    row, column = np.nonzero(keep)
+    return pl.DataFrame(
+        {
+            asked.name: asked.gather(row),
+            what: ids.take(ranked[keep]),
+            "rank": (column + 1).astype(np.int32),
+            "score": values[keep].astype(np.float32),
+        }
+    )

@@ -25,7 +25,7 @@ from veilrec.data import Dataset, Ids, like, to_kind
 from veilrec.metrics import rank_all
 from veilrec.privacy import Claim, Guarantee, Ledger, Noise
 from veilrec.training.budget import book_reports, reserve
-from veilrec.training.codes import codes_of, rows_of
+from veilrec.training.codes import codes_of, list_frame, rows_of
 from veilrec.training.guard import STOPPING, DataGuard, strip
 from veilrec.training.job import Array, Job, fit_key
 
@@ -217,30 +217,28 @@ class Recommender(ABC):
     @property
     def users(self) -> Ids:
         """The users it was fitted on."""
-        if self._users is None:
-            raise NotFitted(f"{self.word} is not fitted. Call fit(train) first, or veilrec.load_model(path).")
-        return self._users
+        return self._fitted(self._users)
 
     @property
     def items(self) -> Ids:
         """The items it can recommend."""
-        if self._items is None:
-            raise NotFitted(f"{self.word} is not fitted. Call fit(train) first, or veilrec.load_model(path).")
-        return self._items
+        return self._fitted(self._items)
 
     @property
     def history(self) -> sp.csr_matrix:
         """What each user has interacted with in training, users x items."""
+        _ = self.users
         if self._history is None:
-            if self._users is None:
-                raise NotFitted(
-                    f"{self.word} is not fitted. Call fit(train) first, or veilrec.load_model(path)."
-                )
             raise NotFitted(
                 "this is the shareable part of a model: it has no histories and serves only users given with "
                 "history=. Load the owner's whole model to serve known users."
             )
         return self._history
+
+    def _fitted(self, ids: Ids | None) -> Ids:
+        if ids is None:
+            raise NotFitted(f"{self.word} is not fitted. Call fit(train) first, or veilrec.load_model(path).")
+        return ids
 
     @property
     def guarantee(self) -> Guarantee:
@@ -331,17 +329,7 @@ class Recommender(ABC):
         ranked, values = rank_all(
             score, codes, k, n_items=len(self.items), seen=seen if exclude_seen else None, candidates=allowed
         )
-        keep = ranked >= 0
-        row, column = np.nonzero(keep)
-        frame = pl.DataFrame(
-            {
-                "user": labels.gather(row),
-                "item": self.items.take(ranked[keep]),
-                "rank": (column + 1).astype(np.int32),
-                "score": values[keep].astype(np.float32),
-            }
-        )
-        return to_kind(frame, self._frame_kind)
+        return to_kind(list_frame(labels, "item", self.items, ranked, values), self._frame_kind)
 
     def report(
         self,
@@ -407,28 +395,14 @@ class Recommender(ABC):
         """The ``k`` items most like each of ``items``: a frame of item, similar, rank and score."""
         check_count("k", k)
         codes = self.item_codes(items)
-        own = sp.csr_matrix(
-            (np.ones(len(codes), np.float32), codes, np.arange(len(codes) + 1)),
-            shape=(len(codes), len(self.items)),
-        )
-        ranked, values = rank_all(
-            lambda rows: np.ascontiguousarray(self._item_similarity(codes[rows]), dtype=np.float32),
-            np.arange(len(codes)),
-            k,
-            n_items=len(self.items),
-            seen=own,
-        )
-        keep = ranked >= 0
-        row, column = np.nonzero(keep)
-        frame = pl.DataFrame(
-            {
-                "item": self.items.take(codes[row]),
-                "similar": self.items.take(ranked[keep]),
-                "rank": (column + 1).astype(np.int32),
-                "score": values[keep].astype(np.float32),
-            }
-        )
-        return to_kind(frame, self._frame_kind)
+        own = rows_of(list(codes[:, None]), len(self.items))
+
+        def score(rows: Array) -> Array:
+            return np.ascontiguousarray(self._item_similarity(codes[rows]), dtype=np.float32)
+
+        ranked, values = rank_all(score, np.arange(len(codes)), k, n_items=len(self.items), seen=own)
+        asked = self.items.take(codes).alias("item")
+        return to_kind(list_frame(asked, "similar", self.items, ranked, values), self._frame_kind)
 
     # -- from the caller's ids to codes --------------------------------------------------------------
 
