@@ -35,7 +35,7 @@ def gowalla() -> vr.Split:
 
 def ml_1m() -> vr.Split:
     """All ratings as interactions, 80/10/10 at random per user."""
-    return vr.split.holdout(vr.load("ml-1m"), test=0.1, valid=0.1, seed=1)
+    return vr.split.holdout(vr.load("ml-1m"), test=0.1, valid=0.1, seed=1, joint=True)
 
 
 def _grid(word: str, base: dict[str, Any], **axes: list[Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -40,7 +40,9 @@ if __name__ == "__main__":
     )
     parser.add_argument("--out", type=Path, default=Path("docs/results/attribute-attack-speed.json"))
     chosen = parser.parse_args()
-    parts = vr.split.holdout(vr.load("ml-100k", data_dir=os.environ["VEILREC_DATA"]), test=0.2, seed=0)
+    parts = vr.split.holdout(
+        vr.load("ml-100k", data_dir=os.environ["VEILREC_DATA"]), test=0.2, seed=0, joint=True
+    )
     model = vr.EASE().fit(parts.train, seed=0)
     spent: dict[str, float] = {}
 

@@ -35,7 +35,8 @@ def fitted(work: Path, settings: dict[str, Any], seed: int) -> dict[str, Any]:
     file = work / f"{name}.json"
     if not file.exists():
         data = vr.load("ml-100k")
-        parts = vr.split.carve_validation(vr.split.holdout(data, test=0.2, seed=seed), 0.1, seed=seed)
+        whole = vr.split.holdout(data, test=0.2, seed=seed, joint=True)
+        parts = vr.split.carve_validation(whole, 0.1, seed=seed, joint=True)
         model = vr.GERAI.paper(**settings)
         model.fit(parts.train, parts.valid, seed=seed, secure=False, checkpoint=work / name)
         found = {

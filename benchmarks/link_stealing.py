@@ -55,7 +55,9 @@ if __name__ == "__main__":
     parser.add_argument("--models", default=",".join(MODELS), help="words of models by comma, for a part")
     chosen = parser.parse_args()
     words = chosen.models.split(",")
-    parts = vr.split.holdout(vr.load("ml-100k", data_dir=os.environ["VEILREC_DATA"]), test=0.2, seed=0)
+    parts = vr.split.holdout(
+        vr.load("ml-100k", data_dir=os.environ["VEILREC_DATA"]), test=0.2, seed=0, joint=True
+    )
     attacks = []
     for word in words:
         model = SYSTEMS[word]().fit(parts.train, seed=0, secure=False)

@@ -114,7 +114,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("--out", type=Path, default=Path("docs/results/peers-implicit.json"))
     chosen = parser.parse_args()
-    split = vr.split.holdout(vr.load("ml-1m"), test=0.1, valid=0.1, seed=1)
+    split = vr.split.holdout(vr.load("ml-1m"), test=0.1, valid=0.1, seed=1, joint=True)
     peer = run_peer(chosen.peer_python, split)
     mine = {"als": run_ours(vr.IALS(), split), "bpr": run_ours(vr.BPR(), split)}
     ratios = {kind: round(mine[kind]["seconds"] / peer["best"][kind]["seconds"], 3) for kind in mine}

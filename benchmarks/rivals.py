@@ -24,7 +24,7 @@ _EIGHT = {"epsilon": 8.0}
 STUDIES: dict[str, tuple[str, SplitSpec, str, dict[str, Search]]] = {
     "gerai": (
         "ml-100k",
-        SplitSpec("holdout", test=0.2, valid=0.08),
+        SplitSpec("holdout", test=0.2, valid=0.08, joint=True),
         "ndcg@10",
         {
             "dpmf": (30, {**SPACES["dpmf"], "shrinkage": Range(0.01, 10.0, log=True)}, {}),
@@ -40,7 +40,7 @@ STUDIES: dict[str, tuple[str, SplitSpec, str, dict[str, Search]]] = {
     ),
     "pfgnr": (
         "ml-1m",
-        SplitSpec("holdout", test=0.1, valid=0.1),
+        SplitSpec("holdout", test=0.1, valid=0.1, joint=True),
         "recall@20",
         {
             "gap": (16, dict(SPACES["gap"]), {"epsilon": 5.0}),

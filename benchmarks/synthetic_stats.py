@@ -55,7 +55,7 @@ def counts(data: Dataset) -> Stats:
 
 def prediction(data: Dataset, seed: int) -> Stats:
     """RMSE on the test part of 80/20: the mean, user and item biases, matrix factorisation on top (ALS)."""
-    split = holdout(data, test=0.2, seed=seed)
+    split = holdout(data, test=0.2, seed=seed, joint=True)
     train, test, size, rank, ridge = split.train, split.test, (data.n_users, data.n_items), 10, 8.0
     assert train.rating is not None
     assert test.rating is not None
@@ -129,7 +129,7 @@ def ease(history: NDArray[np.float32], ridge: float) -> NDArray[np.float32]:
 
 def recommendation(data: Dataset, seed: int, ridge: float) -> Stats:
     """Recall@20 of full ranking, mean over users, per-user 80/20."""
-    split = holdout(data, test=0.2, seed=seed)
+    split = holdout(data, test=0.2, seed=seed, joint=True)
     train, test = split.train.matrix().toarray(), split.test.matrix().toarray()
     together = train.T @ train
     norm = np.sqrt(np.maximum(np.diag(together), 1))

@@ -20,7 +20,14 @@ from veilrec.attacks.links_metrics import RATES, Curve
 from veilrec.attacks.links_network import network_influence
 from veilrec.attacks.links_nulls import known_edges, popularity
 from veilrec.core import DataError, stream
-from veilrec.models import Adjacency, GATBackbone, GraphSAGEBackbone, LightGCNBackbone, NGCFBackbone
+from veilrec.models import (
+    Adjacency,
+    DebiasedAdjacency,
+    GATBackbone,
+    GraphSAGEBackbone,
+    LightGCNBackbone,
+    NGCFBackbone,
+)
 from veilrec.systems import SYSTEMS
 from veilrec.training import Recommender
 
@@ -396,12 +403,27 @@ def test_ablations_without_a_report_run_on_the_graph_itself(parts) -> None:
     assert influence_of_the_server(model, parts).value("auc") > 0.99
 
 
-def test_nobody_else_has_the_network_and_twins_keep_it_from_the_server(parts) -> None:
+def test_the_server_of_the_certified_twin_has_its_network_over_the_report(parts) -> None:
+    twin = SYSTEMS["pf-gnr"](**TINY).fit(parts.train, seed=1, progress=False, secure=False)
+    network = twin.view("S")["network"]()
+    assert np.array_equal(network.graph.matrix.indices, twin.private["graph_indices"])
+    with torch.no_grad():
+        ones = torch.ones(sum(network.graph.shape), 2)
+        spread = network.graph.product(ones)
+    encoder = twin.encoder(parts.train.n_users, parts.train.n_items)
+    again = DebiasedAdjacency(network.graph.matrix, encoder.p1, encoder.p0).product(ones)
+    assert torch.equal(spread, again)  # put right as in training, not taken as told
+    assert influence_of_the_server(twin, parts).value("auc") > 0.6
+
+
+def test_nobody_else_has_the_network_and_the_other_twin_has_none(parts) -> None:
     ngcf = SYSTEMS["ngcf"](**TINY).fit(parts.train, progress=False)
     assert "network" in ngcf.view("S")
     assert not {"network"} & ({*ngcf.view("O")} | {*ngcf.view("X")})
     twin = SYSTEMS["pf-gnr"](**TINY).fit(parts.train, progress=False, secure=False)
-    assert "network" not in twin.view("S")
+    assert not {"network"} & ({*twin.view("O")} | {*twin.view("X")})
+    other = SYSTEMS["pf-gnr-sums"](epochs=1, embedding_size=4).fit(parts.train, progress=False, secure=False)
+    assert "network" not in other.view("S")
     ngcf.private = {name: a for name, a in ngcf.private.items() if not name.startswith("network")}
     found = link_attack(ngcf, parts, adversaries="S", attackers=["network influence", "cosine"], **FAST)
     why = found.not_applicable["S", "network influence"]

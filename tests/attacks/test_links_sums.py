@@ -135,7 +135,8 @@ def test_rounds_are_those_of_all_devices_and_differ(published) -> None:
     play = published.view("S")["sums"]
     whole, part = play(2), play(2, np.array([5, 9]))
     for one, few in zip(whole, part):
-        assert np.array_equal(one.rows[[5, 9]], few.rows)
+        step = pf_gnr_rounds.grid(100, 120, 0.5, 5.0).step  # products of another size round otherwise
+        np.testing.assert_allclose(one.rows[[5, 9]], few.rows, rtol=0, atol=1.001 * step)
         assert np.array_equal(one.items, few.items)
     assert not np.array_equal(whole[0].items, whole[1].items)
     with pytest.raises(ValueError, match="rounds must be a whole number of at least 1"):
@@ -156,7 +157,9 @@ def test_nobody_else_sees_sums(parts, published, tmp_path) -> None:
 
 @pytest.fixture(scope="module")
 def few() -> vr.Split:
-    return vr.split.holdout(vr.synthetic(users=60, items=120, interactions=2400, seed=3), test=0.3, seed=1)
+    return vr.split.holdout(
+        vr.synthetic(users=60, items=120, interactions=2400, seed=3), test=0.3, seed=1, joint=True
+    )
 
 
 def totals(few) -> dict[str, Interval]:

@@ -300,3 +300,33 @@ def test_exact_sum_of_the_whole_round() -> None:
     step = Fraction(CODE.step)
     slow = [sum(round(Fraction(x) / step) for x in column) * step for column in zip(*VALUES.values())]
     assert [Fraction(x) for x in one.opened()] == slow
+
+
+# ---- what a client refuses, whoever asks -------------------------------------------------------------------
+
+
+def test_a_client_reveals_nothing_for_fewer_survivors_than_were_agreed() -> None:
+    """Where the server is the aggregator, this check is all that keeps a sum with too little noise closed."""
+    careful = MaskedSum(CODE, LENGTH, least=6)
+    one = Round(careful).phase("keys").phase("shares").phase("masked")
+    envelope = Envelope(careful.fingerprint, 1)
+
+    def survivors(*names: str) -> bytes:
+        return envelope.seal("survivors", AGGREGATOR, join_entries(dict.fromkeys(names, b"")))
+
+    assert careful.threshold(len(NAMES)) == 4
+    with pytest.raises(ValueError, match=r"survivors must be at least 6, got 5\. A sum over fewer"):
+        one.clients["ann"].reply(survivors(*NAMES[:5]))
+    assert one.clients["bob"].reply(survivors(*NAMES[:6]))
+
+
+def test_a_client_masks_nothing_for_a_minority() -> None:
+    """Of three partners' masks two could be the aggregator's friends: more than half must have dealt."""
+    one = Round().phase("keys").phase("shares")
+    delivered = split_entries(payload("delivery", AGGREGATOR, one.inbox["ann"]))
+    few = {name: delivered[name] for name in ("bob", "cat")}
+    with pytest.raises(ValueError, match="clients must be at least 4, got 3"):
+        one.clients["ann"].reply(sealed("delivery", AGGREGATOR, join_entries(few)))
+    others = split_entries(payload("delivery", AGGREGATOR, one.inbox["eve"]))
+    enough = {name: others[name] for name in ("bob", "cat", "dan")}
+    assert one.clients["eve"].reply(sealed("delivery", AGGREGATOR, join_entries(enough)))

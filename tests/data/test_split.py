@@ -127,7 +127,97 @@ def test_default_split_is_80_10_10() -> None:
     split = vs.default_split(made([10, 20, 30]), seed=3)
     assert split.valid is not None
     assert (len(split.train), len(split.valid), len(split.test)) == (48, 6, 6)
-    assert split.settings == {"test": 0.1, "valid": 0.1, "seed": 3}
+    assert split.settings == {"test": 0.1, "valid": 0.1, "seed": 3, "draw": "each user alone"}
+
+
+# -- what others have moves nobody's rows ---------------------------------------------------------------
+
+
+def parts_by_pair(split: vs.Split, data: Dataset) -> dict[tuple[str, str], int]:
+    frame = data.frame()
+    return dict(zip(zip(map(str, frame["user"]), map(str, frame["item"])), split.parts.tolist()))
+
+
+def moved(data: Dataset, keep: np.ndarray, *, joint: bool) -> set[tuple[str, str]]:
+    """The pairs that are left whose part differs, in a holdout or in a carved validation part."""
+
+    def parts(d: Dataset) -> list[dict[tuple[str, str], int]]:
+        carved = vs.carve_validation(vs.predefined(d, d.item % 7 == 0), 0.3, seed=3, joint=joint)
+        return [parts_by_pair(one, d) for one in (vs.holdout(d, 0.2, 0.1, seed=3, joint=joint), carved)]
+
+    pairs = zip(parts(data), parts(data.take(keep)))
+    return {pair for before, after in pairs for pair in after if after[pair] != before[pair]}
+
+
+def company(seed: int = 5) -> Dataset:
+    rng = np.random.default_rng(seed)
+    cells = np.unique(rng.integers(0, 40 * 60, 900))
+    return Dataset.from_arrays([f"u{c // 60}" for c in cells], [f"i{c % 60}" for c in cells])
+
+
+def test_without_one_user_all_others_keep_their_parts() -> None:
+    data = company()
+    for user in (0, 17, 39):
+        assert not moved(data, data.user != user, joint=False)
+    # one stream for everybody: the control
+    assert len({pair[0] for pair in moved(data, data.user != 0, joint=True)}) > 30
+
+
+def test_a_user_who_is_not_even_in_the_vocabulary_moves_nobody() -> None:
+    data = company()
+    left = data.frame().filter(data.user != 3)
+    smaller = Dataset.from_arrays(left["user"].to_list(), left["item"].to_list())
+    assert smaller.n_users == data.n_users - 1
+    before = parts_by_pair(vs.holdout(data, 0.2, 0.1, seed=3), data)
+    after = parts_by_pair(vs.holdout(smaller, 0.2, 0.1, seed=3), smaller)
+    assert all(before[pair] == part for pair, part in after.items())
+
+
+def test_without_one_interaction_at_most_one_other_row_of_each_part_moves() -> None:
+    data, most = company(), 0
+    for row in range(0, len(data), 11):
+        keep = np.arange(len(data)) != row
+        before = parts_by_pair(vs.holdout(data, 0.2, seed=3), data)
+        after = parts_by_pair(vs.holdout(data.take(keep), 0.2, seed=3), data.take(keep))
+        other = {pair for pair in after if after[pair] != before[pair]}
+        owner = str(data.users.take([int(data.user[row])])[0])
+        assert {user for user, _ in other} <= {owner}
+        most = max(most, len(other))
+    assert most == 1
+    assert len(moved(data, np.arange(len(data)) != 0, joint=True)) > 100  # the control
+
+
+def test_repeated_pairs_are_drawn_one_by_one() -> None:
+    data = Dataset.from_arrays([1] * 40, ["a"] * 20 + ["b"] * 20)
+    taken = np.stack([vs.holdout(data, 0.5, seed=seed).parts == 2 for seed in range(300)])
+    assert np.abs(taken.mean(axis=0) - 0.5).max() < 5 * 0.5 / np.sqrt(300)
+    assert 0 < taken[:, :20].sum(axis=1).std() < 5  # not all of a pair on one side
+
+
+def test_splits_that_look_at_everybody_say_so() -> None:
+    data = made([9, 8, 7])
+    for split, words in (
+        (vs.holdout(data), ()),
+        (vs.holdout(data, joint=True), ("a split drawn for all users together",)),
+        (vs.k_fold(data, 3)[0], ("a split drawn for all users together",)),
+        (vs.leave_one_out(data), ()),
+        (vs.temporal(data), ()),
+        (vs.global_temporal(data), ("the cut in time",)),
+        (vs.carve_validation(vs.holdout(data), 0.2), ()),
+        (vs.carve_validation(vs.holdout(data), 0.2, joint=True), ("a split drawn for all users together",)),
+        (vs.carve_validation(vs.holdout(data, joint=True), 0.2, joint=True), ("a split drawn",)),
+    ):
+        assert len(split.train.shaped) == len(words)
+        assert all(said.startswith(word) for said, word in zip(split.train.shaped, words))
+        assert split.source_fingerprint == data.fingerprint
+
+
+def test_joint_splits_are_those_of_the_records() -> None:
+    split = vs.holdout(made([10, 20, 30]), 0.2, 0.1, seed=3, joint=True)
+    assert split.settings == {"test": 0.2, "valid": 0.1, "seed": 3}
+    assert split.fingerprint.startswith("f791421172f3e9cc")  # as before joint splits had a name
+    with pytest.raises(ValueError, match="joint must be False with last=True"):
+        vs.carve_validation(vs.holdout(made([10])), 0.2, last=True, joint=True)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(2, 6))

@@ -29,7 +29,8 @@ def test_a_record_has_what_its_docstring_says():
     }
     assert record["data"]["interactions"] == 900
     assert sum(record["split"]["sizes"].values()) == 900
-    assert record["split"]["settings"] == {"test": 0.2, "valid": 0.1, "seed": 3}
+    about = {"test": 0.2, "valid": 0.1, "seed": 3, "draw": "each user alone"}
+    assert record["split"]["settings"] == about
     assert record["made"].endswith("+00:00")
     json.dumps(record, allow_nan=False)
 

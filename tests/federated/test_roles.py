@@ -18,7 +18,9 @@ from veilrec.crypto import (
     PlainSum,
     SecretKey,
     SecureSum,
+    masked_sum,
 )
+from veilrec.crypto.messages import join_entries, split_entries
 from veilrec.federated import SERVER, Aggregator, Client, KeyServer, Wire, run_round
 
 CODE = FixedPoint(bound=1.0, step=2**-12, clients=5)
@@ -347,8 +349,8 @@ def test_parties_out_of_order_are_told_so(paillier: PaillierSum) -> None:
     KeyServer(paillier).announce(wire, ["ann"])
     client.join(wire)
     wire.send("mallory", "ann", b"hello")
-    with pytest.raises(ValueError, match="sender must be"):
-        client.answer(wire)
+    client.answer(wire)
+    assert [(one.client, one.kind) for one in client.strays] == [("mallory", "stray")]
     with pytest.raises(ValueError, match="messages to the server must be"):
         KeyServer(paillier).read(Wire(), 0)
 
@@ -367,3 +369,96 @@ def test_a_server_makes_its_own_key() -> None:
     assert b'"least": 3' in wire.seen_by("ann")[0]
     with pytest.raises(ValueError, match="bits must be 2048 or 3072, got 1024"):
         KeyServer.with_paillier(CODE, LENGTH, bits=1024)
+
+
+# ---- clients that misbehave, and a round that goes on ------------------------------------------------------
+
+
+class _Stray(Client):
+    """Also writes to people whom its messages are not for."""
+
+    def answer(self, wire: Wire) -> None:
+        for other in (SERVER, "bob", AGGREGATOR):
+            wire.send(self.name, other, b"hello")
+        super().answer(wire)
+
+
+def test_messages_to_the_wrong_people_are_thrown_away_and_named(paillier: PaillierSum) -> None:
+    for one in sums(paillier):
+        wire, clients = Wire(), [_Stray("ann"), *map(Client, NAMES[1:])]
+        wire.send("ann", "bob", b"before the settings")
+        total = run_round(KeyServer(one), Aggregator(), clients, wire, VALUES)
+        assert total.values.tobytes() == expected(*total.included)
+        assert set(total.included) >= set(NAMES[1:])
+        assert {found.client for found in total.refused} == {"ann"}
+        reasons = [found.reason for found in total.refused if found.kind == "stray"]
+        assert "message to server must come from 'aggregator', got one of 'ann'." in reasons
+        assert "message to bob must come from 'server', got one of 'ann'." in reasons
+        again = run_round(KeyServer(one), Aggregator(), list(map(Client, NAMES)), Wire(), VALUES, 1)
+        assert again.refused == ()
+
+
+class _Crashing(Client):
+    """Its program ends with an error when it is to answer the message of a phase."""
+
+    phase = 0
+
+    def answer(self, wire: Wire) -> None:
+        self.phase -= 1
+        if self.phase < 0:
+            raise KeyError("device app crashed")
+        super().answer(wire)
+
+
+@pytest.mark.parametrize("phase", range(4))
+def test_a_client_that_fails_is_one_whose_line_broke(phase: int) -> None:
+    crashing = _Crashing("cat")
+    crashing.phase = phase
+    clients = [crashing if name == "cat" else Client(name) for name in NAMES]
+    total = run_round(KeyServer(MaskedSum(CODE, LENGTH)), Aggregator(), clients, Wire(), VALUES)
+    inside = NAMES if phase == 3 else tuple(name for name in NAMES if name != "cat")
+    assert total.included == inside
+    assert total.values.tobytes() == expected(*inside)
+    assert total.refused == (("cat", "answer", "KeyError: 'device app crashed'"),)
+
+
+def _unreadable(self: Any, payload: bytes, honest: Any) -> bytes:
+    dealt = split_entries(honest(self, payload))
+    return join_entries({name: bytes(len(part)) for name, part in dealt.items()})
+
+
+def _false_promise(self: Any, payload: bytes, honest: Any) -> bytes:
+    self._entry = honest(self, payload)[:64] + bytes(32)
+    return self._entry
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves"])
+@pytest.mark.parametrize(("method", "lie"), [("_shares", _unreadable), ("_keys", _false_promise)])
+def test_a_masked_round_that_one_client_spoils_is_played_again_without_it(
+    method: str, lie: Any, leaves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = getattr(masked_sum._MaskedClient, method)
+    monkeypatch.setattr(
+        masked_sum._MaskedClient,
+        method,
+        lambda self, payload: lie(self, payload, honest) if self.name == "cat" else honest(self, payload),
+    )
+    wire = Wire(cut={"cat": 2}) if leaves else Wire()
+    server, (aggregator, clients) = KeyServer(MaskedSum(CODE, LENGTH)), parties()
+    total = run_round(server, aggregator, clients, wire, VALUES)
+    inside = tuple(name for name in NAMES if name != "cat")
+    assert total.included == inside
+    assert total.values.tobytes() == expected(*inside)
+    if not (leaves and method == "_keys"):  # of one who left nobody needs the promise
+        assert [(one.client, one.kind) for one in total.refused] == [("cat", "mask")]
+    aggregates = [one for one in wire.transfers if one.receiver == SERVER]
+    assert len(aggregates) == 1  # of the spoilt try the server has seen nothing
+
+
+def test_a_round_that_nobody_reveals_is_lost_with_the_reasons() -> None:
+    values = {name: VALUES[name] for name in NAMES}
+    cut = Wire(cut=dict.fromkeys(NAMES[:3], 2))
+    with pytest.raises(
+        ValueError, match=r"shares must be at least 3.*dan failed: ValueError: survivors must be"
+    ):
+        run_round(KeyServer(MaskedSum(CODE, LENGTH)), *parties(), cut, values)

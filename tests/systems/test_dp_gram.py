@@ -211,7 +211,7 @@ def test_eigenvalue_gain() -> None:
         ({"epsilon": 0}, "epsilon must be a finite number above 0"),
         ({"delta": 0.0}, "delta must be None or strictly between 0 and 1"),
         ({"count_share": 0.0}, "count_share must be above 0.*popular_items=None"),
-        ({"count_share": 1.0}, "count_share must be at least 0 and below 1"),
+        ({"count_share": 1.0}, "count_share must be from 0 to 0.99"),
         ({"popular_items": 0}, "popular_items must be a whole number"),
         ({"cap": 0}, "cap must be a whole number"),
         ({"cap_by": "samples"}, "Did you mean 'sample'"),

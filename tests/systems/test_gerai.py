@@ -391,7 +391,7 @@ def test_it_learns() -> None:
     """Better than popularity, with and without privacy for attributes."""
     settings = {"embedding_size": 16, "epochs": 25, "batch_size": 256}
     data = vr.synthetic(users=300, items=200, interactions=9_000, seed=2)
-    parts = vr.split.holdout(data, test=0.2, seed=1)
+    parts = vr.split.holdout(data, test=0.2, seed=1, joint=True)
     null = vr.evaluate(vr.Popularity().fit(parts.train), parts, k=10).mean()["ndcg@10"]
     for model in (GCN(**settings), GERAI(**settings)):
         found = vr.evaluate(fit(model, parts.train, seed=1), parts, k=10, progress=False).mean()["ndcg@10"]

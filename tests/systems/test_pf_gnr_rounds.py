@@ -33,7 +33,7 @@ TINY = {"embedding_size": 2, "epochs": 2, "layers": 1, "batches": 2}
 @cache
 def world() -> vr.Split:
     data = vr.synthetic(users=120, items=60, interactions=3000, seed=2)
-    return vr.split.holdout(data, test=0.2, valid=0.1, seed=1)
+    return vr.split.holdout(data, test=0.2, valid=0.1, seed=1, joint=True)
 
 
 @cache
@@ -333,5 +333,5 @@ def test_a_user_without_items_takes_part_with_zeros() -> None:
 
 def test_a_sum_of_one_is_refused() -> None:
     alone = Dataset.from_arrays(["ann", "ann"], ["tea", "mate"])
-    with pytest.raises(ValueError, match="least must be at most 1"):
+    with pytest.raises(ValueError, match="users must be two or more where sums are made, got 1"):
         fit(PFGNRPaper(sums="plain", **TINY), alone)

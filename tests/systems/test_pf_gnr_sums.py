@@ -12,7 +12,7 @@ from veilrec.data import Dataset
 from veilrec.federated import Wire
 from veilrec.privacy import Ledger, Noise, epsilon_of, gaussian_multiplier
 from veilrec.privacy.mechanisms import whole_bounds
-from veilrec.systems import PFGNRSums, pf_gnr_rounds
+from veilrec.systems import PFGNRSums, pf_gnr_rounds, pf_gnr_sums
 from veilrec.systems.pf_gnr_rounds import summing
 from veilrec.training import evaluate
 
@@ -149,14 +149,83 @@ def test_devices_add_up_to_the_central_sum(fitted, data, monkeypatch) -> None:
     np.testing.assert_array_equal(fitted.counts(data.matrix(), counts, noise, summing("plain")), central)
 
 
-def test_shares_of_devices_have_the_variance_of_the_statement(fitted, data) -> None:
-    """Of rows without items only the noise is left: that of 60 shares, 53 of which were counted on."""
-    nobody = data.matrix()[:, :] * 0
+@pytest.mark.parametrize("drop_out", [0.1, 0.5])
+def test_shares_of_devices_have_the_variance_of_the_statement(data, drop_out) -> None:
+    """Of rows without items only the noise is left: that of 60 shares, 53 or 29 of which were counted on."""
+    model, nobody = PFGNRSums(drop_out=drop_out, **SMALL), data.matrix()[:, :] * 0
     nobody.eliminate_zeros()
-    counts, _ = fitted.mechanisms(60, 40)
-    drawn = [fitted.counts(nobody, counts, Noise.research(5, n), summing("plain")) for n in range(60)]
-    wanted = counts.variance * 60 / fitted.arriving(60)
+    counts, _ = model.mechanisms(60, 40)
+    drawn = [model.counts(nobody, counts, Noise.research(5, n), summing("plain")) for n in range(60)]
+    wanted = counts.variance * 60 / model.arriving(60)
+    assert model.arriving(60) == {0.1: 53, 0.5: 29}[drop_out]
     assert np.var(drawn) == pytest.approx(wanted, rel=0.12)  # 2400 numbers: 4 standard deviations
+
+
+@pytest.mark.parametrize("scaled", [True, False], ids=["as it is", "broken: rows not scaled"])
+@pytest.mark.parametrize("sums", ["", "plain"])
+def test_nobody_moves_the_counts_by_more_than_the_bound(fitted, sums, scaled, monkeypatch) -> None:
+    """However many items a device has: its row of sum 0 has length 1, in steps."""
+    monkeypatch.setattr(Noise, "skellam", lambda self, variance, shape: np.zeros(shape, np.int64))
+    if not scaled:
+        monkeypatch.setattr(pf_gnr_sums, "bounded_rows", lambda history, *_: history.astype(np.float64))
+    counts, _ = fitted.mechanisms(60, 40)
+    make, lengths = summing(sums) if sums else None, []
+    for held in (1, 2, 8, 40):
+        rows = np.zeros((60, 40), np.float32)
+        rows[0, :held] = 1
+        history = sp.csr_matrix(rows)
+        lengths.append(np.linalg.norm(fitted.counts(history, counts, Noise.research(1), make)))
+    assert (max(lengths) <= counts.l2) == scaled
+    assert min(lengths) > 0.99 * counts.l2 / (1 + 1e-3)
+
+
+@pytest.mark.parametrize("coins", [True, False], ids=["as it is", "broken: everybody is in"])
+@pytest.mark.parametrize("sums", ["", "plain"])
+def test_every_device_is_in_a_round_by_its_own_coin(sums, coins, monkeypatch) -> None:
+    """Inclusions are binomial at the sampling rate and independent of each other; the claim rests on it."""
+    model, users, rounds = PFGNRSums(embedding_size=2, epochs=2, sampling_rate=0.3), 40, 60
+    rows = sp.csr_matrix(np.eye(users, dtype=np.float32))  # everybody has an item of their own
+    seen = []
+
+    def noted(self, chosen, vectors, random):
+        seen[-1][chosen.indices] = 1
+        return np.zeros(vectors.shape, np.int64)
+
+    monkeypatch.setattr(PFGNRSums, "_sum", noted)
+    if not coins:
+        monkeypatch.setattr(Noise, "coins", lambda self, rate, shape: np.ones(shape, bool))
+    _, one = model.mechanisms(users, users)
+    make = summing(sums) if sums else None
+    for number in range(rounds):
+        seen.append(np.zeros(users))
+        model.round(rows, np.zeros((users, 2)), one, Noise.research(7, number), make)
+    drawn = np.array(seen)
+    error = np.sqrt(0.3 * 0.7 / drawn.size)
+    assert (abs(drawn.mean() - 0.3) < 4 * error) == coins
+    if coins:
+        assert np.abs(drawn.mean(axis=0) - 0.3).max() < 4.5 * np.sqrt(0.21 / rounds)
+        assert np.var(drawn.sum(axis=1)) == pytest.approx(users * 0.21, rel=0.75)  # no common coin
+        others = np.corrcoef(drawn.T)[np.triu_indices(users, 1)]
+        assert abs(np.nanmean(others)) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("settings", "users", "words"),
+    [
+        ({"epsilon": 0.1, "step": 2.0**-24}, 60, "step must be coarse enough for the noise"),
+        ({"sums": "plain"}, 1, "users must be two or more where sums are made"),
+        ({"sums": "masked"}, 1, "users must be two or more where sums are made"),
+    ],
+)
+def test_what_cannot_be_drawn_or_added_is_refused_before_it_is_paid(settings, users, words, tmp_path) -> None:
+    ledger = Ledger(tmp_path / "budget.sqlite")
+    people = vr.synthetic(users=60, items=40, interactions=900, seed=1)
+    if users == 1:
+        people = Dataset.from_arrays(["ann", "ann"], ["tea", "mate"])
+    with pytest.raises(ValueError, match=words):
+        PFGNRSums(**{**SMALL, **settings}).fit(people, progress=False, ledger=ledger, population="shop")
+    with pytest.raises(ValueError, match="Known are: none yet"):
+        ledger.history("shop")
 
 
 @pytest.mark.parametrize("what", ["counts", "round"])
@@ -314,6 +383,9 @@ def test_it_learns() -> None:
         {"count_share": 1.5},
         {"step": 100.0},
         {"sums": "aes"},
+        {"drop_out": 0.5, "sums": "masked"},
+        {"key_bits": 1024, "sums": "paillier"},
+        {"key_bits": 3072, "sums": "masked"},
     ],
 )
 def test_bad_settings(settings) -> None:

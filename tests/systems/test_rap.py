@@ -43,7 +43,7 @@ def leak(model: RAP, codes: np.ndarray, k: int = 10) -> float:
 
 def test_the_adversary_lowers_what_lists_tell_and_costs_little() -> None:
     d = data()
-    split = vr.split.holdout(d, test=0.2, seed=1)
+    split = vr.split.holdout(d, test=0.2, seed=1, joint=True)
     codes = d.attributes["gender"].codes
     plain, guarded = (
         RAP(alpha=alpha, **QUICK).fit(split.train, seed=1, progress=False) for alpha in (0.0, 0.3)

@@ -83,7 +83,7 @@ def lists_of(model: Attackable, data: Dataset, lengths: Iterable[int]) -> dict[i
     >>> lists_of(vr.Popularity().fit(data), data, [3])[3].sum(axis=1).max()
     np.float32(3.0)
     """
-    lengths = list(lengths)
+    lengths, most = list(lengths), data.n_items
     recommend: Callable[..., Any] = model.view("X")["recommend"]
     known = data.users.values.to_list()
     remedy = "Give the data it was fitted on."
@@ -91,11 +91,11 @@ def lists_of(model: Attackable, data: Dataset, lengths: Iterable[int]) -> dict[i
         unknown = np.flatnonzero(model.users.codes(known) < 0)
         strangers = [known[i] for i in unknown[:1]]
         check(not strangers, "data", "of users that the model knows", strangers, remedy)
-        frame = to_polars(recommend(known, k=max(lengths)))
+        frame = to_polars(recommend(known, k=min(max(lengths), most)))
     else:
         names, rows = data.items.values.to_list(), data.matrix()
         history = {user: [names[i] for i in rows[code].indices] for code, user in enumerate(known)}
-        frame = to_polars(recommend(k=max(lengths), history=history))
+        frame = to_polars(recommend(k=min(max(lengths), most), history=history))
     users, items = data.users.codes(frame["user"]), data.items.codes(frame["item"])
     check(bool((items >= 0).all()), "data", "with all items that the model recommends", data.name, remedy)
     rank = frame["rank"].to_numpy()
@@ -113,8 +113,9 @@ def popular_lists(data: Dataset, lengths: Iterable[int]) -> dict[int, sp.csr_mat
     seen = data.matrix()
     fame = np.asarray(seen.sum(axis=0), np.float32).ravel()
     users = np.arange(data.n_users)
+    most = min(max(lengths), data.n_items)
     ranked, _ = rank_all(
-        lambda codes: np.tile(fame, (len(codes), 1)), users, max(lengths), n_items=data.n_items, seen=seen
+        lambda codes: np.tile(fame, (len(codes), 1)), users, most, n_items=data.n_items, seen=seen
     )
     found = {}
     for k in lengths:

@@ -22,6 +22,10 @@ def check(condition: bool, name: str, constraint: str, value: object, remedy: st
         raise ValueError(f"{name} must be {constraint}, got {value!r}. {remedy}".strip())
 
 
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def check_positive(name: str, value: float, remedy: str = "") -> None:
     """``value`` must be a finite number above zero.
 
@@ -30,7 +34,7 @@ def check_positive(name: str, value: float, remedy: str = "") -> None:
         ...
     ValueError: learning_rate must be a finite number above 0, got nan. Try 0.01.
     """
-    good = isinstance(value, int | float) and 0 < value < float("inf")
+    good = _number(value) and 0 < value < float("inf")
     check(good, name, "a finite number above 0", value, remedy)
 
 
@@ -42,7 +46,7 @@ def check_non_negative(name: str, value: float, remedy: str = "") -> None:
         ...
     ValueError: weight_decay must be a finite number, 0 or above, got -1.
     """
-    good = isinstance(value, int | float) and 0 <= value < float("inf")
+    good = _number(value) and 0 <= value < float("inf")
     check(good, name, "a finite number, 0 or above", value, remedy)
 
 
@@ -54,7 +58,7 @@ def check_fraction(name: str, value: float, remedy: str = "") -> None:
         ...
     ValueError: test must be strictly between 0 and 1, got 1.0.
     """
-    check(isinstance(value, int | float) and 0 < value < 1, name, "strictly between 0 and 1", value, remedy)
+    check(_number(value) and 0 < value < 1, name, "strictly between 0 and 1", value, remedy)
 
 
 def check_count(name: str, value: int, minimum: int = 1, remedy: str = "") -> None:

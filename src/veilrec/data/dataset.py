@@ -165,6 +165,8 @@ class Dataset:
     rating_range: tuple[float, float] | None = None
     name: str = "data"
     frame_kind: str = "polars"
+    shaped: tuple[str, ...] = ()
+    """What was done to the rows by looking at everybody's: no statement about one user covers it."""
 
     def __post_init__(self) -> None:
         if len(self.user) > 1 and bool((np.diff(self.user) < 0).any()):
@@ -346,7 +348,7 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A sha256 over everything but the name: equal data, equal fingerprint, on every machine."""
+        """A sha256 over everything but the name and what shaped it: equal data, equal fingerprint."""
         digest = hashlib.sha256(b"veilrec dataset 1")
 
         def add(label: str, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ def k_core(data: Dataset, user_min: int = 5, item_min: int = 5) -> Dataset:
         user, item, rows = user[kept], item[kept], rows[kept]
     if len(rows) == 0:
         raise DataError(_nothing_left(data, user_min, item_min))
-    return _shrink(data, rows)
+    words = f"which users and items were kept: those of the {user_min}-{item_min}-core of everybody's rows"
+    return replace(_shrink(data, rows), shaped=(*data.shaped, words))
 
 
 def min_rating(data: Dataset, threshold: float) -> Dataset:
@@ -121,4 +123,5 @@ def _shrink(data: Dataset, rows: NDArray[np.int64]) -> Dataset:
         rating_range=data.rating_range,
         name=data.name,
         frame_kind=data.frame_kind,
+        shaped=data.shaped,
     )

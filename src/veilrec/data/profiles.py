@@ -23,6 +23,7 @@ from veilrec.core import DataError, DataWarning, check, check_choice
 from veilrec.data.dataset import Categorical, Dataset, Numeric
 
 LARGEST = 256
+_LEVELS = 10
 """More categories than this say little and cost one coordinate each."""
 _OF_RATINGS = (
     "count and share of each rating level, share positive and share negative, entropy, median, lowest, "
@@ -118,8 +119,9 @@ def profiles(
             found = binned(found, edges[name])
         if isinstance(found, Numeric):
             numbers[name] = _declared(name, found)
-        elif len(found.categories) == 1:
-            left_out.append(f"attribute {name} has one category and tells nothing: left out")
+        elif len(found.categories) <= 1:
+            some = "one category" if found.categories else "no value"
+            left_out.append(f"attribute {name} has {some} and tells nothing: left out")
         else:
             check(
                 len(found.categories) <= LARGEST,
@@ -210,9 +212,8 @@ def rating_statistics(data: Dataset) -> dict[str, NDArray[np.float64]]:
     if data.rating is None or data.rating_range is None:  # without a scale nothing can be said of ratings
         return out
     low, high = data.rating_range
-    levels = np.arange(math.floor(low), math.floor(high) + 1)
-    check(2 <= len(levels) <= 10, "rating_range", "of 2 to 10 levels", data.rating_range)
-    level = np.clip(np.rint(data.rating - levels[0]).astype(np.int64), 0, len(levels) - 1)
+    levels, width = _levels(low, high)
+    level = np.clip(np.rint((data.rating - levels[0]) / width).astype(np.int64), 0, len(levels) - 1)
     table = np.zeros((data.n_users, len(levels)))
     np.add.at(table, (data.user, level), 1.0)
     some = np.maximum(count, 1)[:, None]
@@ -235,6 +236,15 @@ def rating_statistics(data: Dataset) -> dict[str, NDArray[np.float64]]:
     total = np.bincount(data.user, data.rating, data.n_users)
     out["mean"] = np.where(has, total / np.maximum(count, 1), middle)
     return out
+
+
+def _levels(low: float, high: float) -> tuple[NDArray[np.float64], float]:
+    """Whole numbers of a scale, if they are 2 to 10, else the middles of ten even parts; how far apart."""
+    whole = np.arange(math.floor(low), math.floor(high) + 1, dtype=np.float64)
+    if 2 <= len(whole) <= _LEVELS:
+        return whole, 1.0
+    width = (high - low) / _LEVELS
+    return np.asarray(low + width * (np.arange(_LEVELS) + 0.5), np.float64), width
 
 
 def _without_ratings(data: Dataset) -> list[str]:
@@ -262,7 +272,7 @@ def _by_public_range(name: str, column: NDArray[np.float64], data: Dataset) -> N
     assert data.rating_range is not None
     low, high = data.rating_range
     if name == "entropy":
-        return np.asarray(2 * column / math.log(math.floor(high) - math.floor(low) + 1) - 1)
+        return np.asarray(2 * column / math.log(len(_levels(low, high)[0])) - 1)
     return 2 * (column - low) / (high - low) - 1
 
 

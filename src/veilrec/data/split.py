@@ -2,6 +2,13 @@
 
 Every part keeps the vocabularies, attributes and links of the whole (:meth:`Dataset.take`). A split is a
 function of the data, the settings and the seed; its fingerprint covers all three and the part of each row.
+
+The seed of a split is public. If it drove one stream for all rows, a user more or less would move everybody's
+rows between the parts, and no claim about a user who is added or removed would hold of the data as they were
+before the split. So the place of a row is drawn from the seed, the user's id, the item's id and nothing else:
+without one user all others keep their parts, and without one interaction at most one other row of the same
+user changes its part. Splits that look at everybody's rows say so in ``Dataset.shaped``, and statements
+repeat it.
 """
 
 from __future__ import annotations
@@ -9,18 +16,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from veilrec.core import DataError, atomic_path, check, check_count, check_fraction, stream
+from veilrec.core import DataError, atomic_path, check, check_count, check_fraction, stream, stream_seed
 from veilrec.data.dataset import Dataset
+from veilrec.data.ids import Ids
 
 _TRAIN, _VALID, _TEST = 0, 1, 2
+_ALONE = {"draw": "each user alone"}
+_JOINT = "a split drawn for all users together: one user more or less moves everybody's rows"
+_CUT = "the cut in time of the split, read off everybody's rows"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,19 +117,23 @@ def load_split(path: str | Path, data: Dataset) -> Split:
     return split
 
 
-def holdout(data: Dataset, test: float = 0.2, valid: float = 0.0, seed: int = 0) -> Split:
+def holdout(
+    data: Dataset, test: float = 0.2, valid: float = 0.0, seed: int = 0, *, joint: bool = False
+) -> Split:
     """Of each user's n rows, round(test * n) drawn at random are the test part, round(valid * n) validation.
 
     Halves round up. Each user keeps at least one row for training; validation gives way first. The test
-    part depends on the seed but not on ``valid``.
+    part depends on the seed but not on ``valid``. ``joint`` draws for all users from one stream, as the
+    splits of the recorded tables were: for repeating those, on public data.
 
     >>> data = Dataset.from_arrays([1] * 10 + [2], range(11))
     >>> holdout(data, test=0.2, valid=0.1)
     Split of 'data' by holdout: 8 train, 1 validation, 2 test
     """
     _check_fractions(test, valid)
-    parts = _by_rank(data, _random_rank(data, seed, "holdout"), test, valid)
-    return _split(data, parts, "holdout", {"test": test, "valid": valid, "seed": int(seed)}, expect=valid > 0)
+    parts = _by_rank(data, _random_rank(data, seed, "holdout", joint), test, valid)
+    settings = {"test": test, "valid": valid, "seed": int(seed), **({} if joint else _ALONE)}
+    return _split(data, parts, "holdout", settings, expect=valid > 0, shaped=_JOINT if joint else "")
 
 
 def default_split(data: Dataset, seed: int = 0) -> Split:
@@ -133,14 +149,14 @@ def k_fold(data: Dataset, k: int = 5, seed: int = 0) -> Sequence[Split]:
     """``k`` splits whose test parts cover each row once; sizes differ by at most one, also within a user.
 
     A user with a single row has no training row in the fold that tests it. A fold is made when it is asked
-    for, so that there is one in memory at a time.
+    for, so that there is one in memory at a time. Folds of even size are drawn for all users together.
 
     >>> [len(split.test) for split in k_fold(Dataset.from_arrays([1, 1, 1, 2, 2], [1, 2, 3, 1, 2]), k=2)]
     [3, 2]
     """
     check_count("k", k, 2)
     check(k <= len(data), "k", f"at most the number of interactions, {len(data):,}", k)
-    order = _random_order(data, seed, "k_fold")
+    order = _random_order(data, seed, "k_fold", joint=True)
     fold = np.empty(len(data), np.int32)
     fold[order] = np.arange(len(data), dtype=np.int32) % k
     return _Folds(data, fold, k, int(seed))
@@ -167,7 +183,8 @@ class _Folds(Sequence[Split]):
             return [self[number] for number in range(self.k)[place]]
         number = range(self.k)[place]
         parts = _TEST * (self.fold == number).astype(np.uint8)
-        return _split(self.data, parts, "k_fold", {"k": self.k, "fold": number, "seed": self.seed})
+        settings = {"k": self.k, "fold": number, "seed": self.seed}
+        return _split(self.data, parts, "k_fold", settings, shaped=_JOINT)
 
 
 def leave_one_out(data: Dataset, valid: bool = True) -> Split:
@@ -223,7 +240,8 @@ def global_temporal(data: Dataset, test: float = 0.2, valid: float = 0.0) -> Spl
     if valid > 0:
         parts[time >= cut(int((time < test_from).sum()), valid)] = _VALID
     parts[time >= test_from] = _TEST
-    return _split(data, parts, "global_temporal", {"test": test, "valid": valid}, expect=valid > 0)
+    settings = {"test": test, "valid": valid}
+    return _split(data, parts, "global_temporal", settings, expect=valid > 0, shaped=_CUT)
 
 
 def predefined(data: Dataset, test_mask: ArrayLike, valid: float = 0.0, seed: int = 0) -> Split:
@@ -240,12 +258,14 @@ def predefined(data: Dataset, test_mask: ArrayLike, valid: float = 0.0, seed: in
     return carve_validation(split, valid, seed) if valid != 0 else split
 
 
-def carve_validation(split: Split, fraction: float = 0.1, seed: int = 0, *, last: bool = False) -> Split:
+def carve_validation(
+    split: Split, fraction: float = 0.1, seed: int = 0, *, last: bool = False, joint: bool = False
+) -> Split:
     """Move round(fraction * n) of each user's n training rows to a validation part.
 
     They are drawn at random, or are the ``last`` ones: by time or, without times, in the order given. Carve
     the last rows when the test part follows the training part in time, as it does in Gowalla's given split:
-    a validation part should differ from training as the test part does.
+    a validation part should differ from training as the test part does. ``joint`` as in :func:`holdout`.
 
     >>> data = Dataset.from_arrays([1] * 11, range(11))
     >>> carve_validation(predefined(data, data.item == 10), 0.1)
@@ -254,16 +274,18 @@ def carve_validation(split: Split, fraction: float = 0.1, seed: int = 0, *, last
     check_fraction("fraction", fraction)
     if split.valid is not None:
         raise DataError("the split must have no validation part yet, got one. Carve from a split without it.")
-    rank = _rank_from_last(split.train) if last else _random_rank(split.train, seed, "validation")
-    carved = _by_rank(split.train, rank, 0.0, fraction)
-    how = {"last": True} if last else {"carve_seed": int(seed)}
+    check(not (last and joint), "joint", "False with last=True, which draws nothing", joint)
+    train = _shaped(split.train, _JOINT if joint else "")
+    rank = _rank_from_last(train) if last else _random_rank(train, seed, "validation", joint)
+    carved = _by_rank(train, rank, 0.0, fraction)
+    how = {"last": True} if last else {"carve_seed": int(seed), **({} if joint else _ALONE)}
     parts = split.parts.copy()
     parts[parts == _TRAIN] = carved
     _check_parts(split.train.name, parts, expect=True)
     return Split(
-        train=split.train.take(carved == _TRAIN),
+        train=train.take(carved == _TRAIN),
         test=split.test,
-        valid=split.train.take(carved == _VALID),
+        valid=train.take(carved == _VALID),
         method=split.method,
         settings={**split.settings, "carved": fraction, **how},
         source_fingerprint=split.source_fingerprint,
@@ -299,9 +321,16 @@ def _check_parts(name: str, parts: NDArray[np.uint8], expect: bool) -> None:
 
 
 def _split(
-    data: Dataset, parts: NDArray[np.uint8], method: str, settings: Mapping[str, Any], expect: bool = False
+    data: Dataset,
+    parts: NDArray[np.uint8],
+    method: str,
+    settings: Mapping[str, Any],
+    expect: bool = False,
+    shaped: str = "",
 ) -> Split:
     _check_parts(data.name, parts, expect)
+    source = data.fingerprint
+    data = _shaped(data, shaped)
     valid = parts == _VALID
     return Split(
         train=data.take(parts == _TRAIN),
@@ -309,7 +338,7 @@ def _split(
         valid=data.take(valid) if bool(valid.any()) else None,
         method=method,
         settings=dict(settings),
-        source_fingerprint=data.fingerprint,
+        source_fingerprint=source,
         parts=parts,
     )
 
@@ -319,17 +348,52 @@ def _rounded(fraction: float, size: NDArray[Any]) -> NDArray[np.int64]:
     return np.floor(np.round(fraction * size, 9) + 0.5).astype(np.int64)
 
 
-def _random_order(data: Dataset, seed: int, purpose: str) -> NDArray[np.int64]:
+def _shaped(data: Dataset, words: str) -> Dataset:
+    return replace(data, shaped=(*data.shaped, words)) if words and words not in data.shaped else data
+
+
+def _random_order(data: Dataset, seed: int, purpose: str, joint: bool) -> NDArray[np.int64]:
     """The rows in the order of their users, shuffled within each user."""
-    draws = stream(seed, "split", purpose).integers(0, 2**32, len(data), dtype=np.uint32)
+    if joint:
+        draws = stream(seed, "split", purpose).integers(0, 2**32, len(data), dtype=np.uint32)
+    else:
+        draws = (_own_draws(data, seed, purpose) >> np.uint64(32)).astype(np.uint32)
     keys = (data.user.astype(np.uint64) << np.uint64(32)) | draws
     return np.argsort(keys, kind="stable")
 
 
-def _random_rank(data: Dataset, seed: int, purpose: str) -> NDArray[np.int64]:
+def _own_draws(data: Dataset, seed: int, purpose: str) -> NDArray[np.uint64]:
+    """64 bits for each row, from the seed, its two ids and how often its pair stood before."""
+    start = np.uint64(stream_seed(seed, "split", purpose, "each user alone"))
+    users, items = (_mixed(_words(ids) ^ start) for ids in (data.users, data.items))
+    cell = data.user.astype(np.int64) * data.n_items + data.item
+    order = np.argsort(cell, kind="stable")
+    first = np.concatenate([[True], np.diff(cell[order]) != 0])[: len(cell)]
+    place = np.arange(len(cell))
+    before = np.empty(len(cell), np.uint64)
+    before[order] = place - np.maximum.accumulate(np.where(first, place, 0))
+    return _mixed(_mixed(users[data.user] + items[data.item]) + before)
+
+
+def _words(ids: Ids) -> NDArray[np.uint64]:
+    """64 bits of each id, the same whatever else is in the vocabulary."""
+    texts = ids.values.cast(pl.String).to_list()
+    digest = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
+    return np.frombuffer(digest, "<u8").astype(np.uint64)
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit depends on every bit."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _random_rank(data: Dataset, seed: int, purpose: str, joint: bool) -> NDArray[np.int64]:
     """The place of each row in a random order of its user's rows, from 0."""
     rank = np.empty(len(data), np.int64)
-    rank[_random_order(data, seed, purpose)] = np.arange(len(data))
+    rank[_random_order(data, seed, purpose, joint)] = np.arange(len(data))
     rank -= data.offsets[data.user]
     return rank
 

@@ -62,6 +62,7 @@ def save_dataset(dataset: Dataset, folder: str | Path) -> Path:
             "rating_range": None if dataset.rating_range is None else list(dataset.rating_range),
             "attributes": cards,
             "links": dataset.links is not None,
+            "shaped": list(dataset.shaped),
         }
         write_json(temporary / _CARD, card)
     return folder
@@ -131,6 +132,7 @@ def _assemble(folder: Path, card: dict[str, Any]) -> Dataset:
         rating_range=None if span is None else (span[0], span[1]),
         name=card["name"],
         frame_kind=card["frame_kind"],
+        shaped=tuple(card.get("shaped", ())),
         **optional,
     )
 

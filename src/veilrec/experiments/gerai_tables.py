@@ -83,7 +83,9 @@ def _split(seed: int, data_dir: str | Path | None) -> Split:
     age = data.attributes["age"]
     known = binned(age, AGE_EDGES) if isinstance(age, Numeric) else age
     data = replace(data, attributes={**data.attributes, "age": known})
-    return splits.carve_validation(splits.holdout(data, test=0.2, seed=seed), 0.1, seed=seed)
+    return splits.carve_validation(
+        splits.holdout(data, test=0.2, seed=seed, joint=True), 0.1, seed=seed, joint=True
+    )
 
 
 def _measure(model: Recommender, split: Split, seed: int) -> dict[str, Any]:

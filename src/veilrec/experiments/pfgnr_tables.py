@@ -58,7 +58,7 @@ _NOTE = (
 
 
 def _ml_1m(seed: int, data_dir: str | Path | None) -> Split:
-    return splits.holdout(load("ml-1m", data_dir=data_dir), test=0.1, valid=0.1, seed=seed)
+    return splits.holdout(load("ml-1m", data_dir=data_dir), test=0.1, valid=0.1, seed=seed, joint=True)
 
 
 def _gowalla(seed: int, data_dir: str | Path | None) -> Split:

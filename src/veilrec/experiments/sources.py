@@ -80,7 +80,7 @@ def make_split(spec: SplitSpec, data: Dataset, seed: int, source: DataSpec | Non
             return splits.carve_validation(given, spec.valid, own) if spec.valid else given
         return splits.holdout(data, spec.test, spec.valid, own)
     if spec.method == "holdout":
-        return splits.holdout(data, spec.test, spec.valid, own)
+        return splits.holdout(data, spec.test, spec.valid, own, joint=spec.joint)
     if spec.method == "leave_one_out":
         return splits.leave_one_out(data, valid=spec.valid > 0)
     if spec.method == "temporal":

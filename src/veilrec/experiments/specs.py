@@ -48,16 +48,22 @@ class DataSpec:
 class SplitSpec:
     """How to split. ``auto`` takes the split that came with the data, else a per-user holdout.
 
-    ``seed`` None follows the seed of the experiment.
+    ``seed`` None follows the seed of the experiment. ``joint`` draws a holdout for all users together
+    (:func:`veilrec.split.holdout`).
 
     >>> SplitSpec("temporal", test=0.2)
-    SplitSpec(method='temporal', test=0.2, valid=0.1, seed=None)
+    SplitSpec(method='temporal', test=0.2, valid=0.1, seed=None, joint=False)
     """
 
     method: Literal["auto", "holdout", "leave_one_out", "temporal", "global_temporal"] = "auto"
     test: float = 0.1
     valid: float = 0.1
     seed: int | None = None
+    joint: bool = False
+
+    def __post_init__(self) -> None:
+        good = not self.joint or self.method == "holdout"
+        check(good, "split.joint", "False unless the method is 'holdout'", self.joint)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from veilrec.crypto import (
     Refusal,
     SecretKey,
     SecureSum,
+    Spoilt,
     SumAggregator,
     SumClient,
     Total,
@@ -51,6 +52,8 @@ class KeyServer:
 
     def __init__(self, backend: SecureSum) -> None:
         self._backend = backend
+        self.strays: list[Refusal] = []
+        """Messages of the last round that were not for here."""
 
     @classmethod
     def with_paillier(cls, codec: FixedPoint, length: int, *, least: int = 2, bits: int = 2048) -> KeyServer:
@@ -64,12 +67,12 @@ class KeyServer:
             wire.send(self.name, receiver, self._backend.to_bytes())
 
     def read(self, wire: Wire, round: int) -> NDArray[np.float64]:
-        """The sum that the aggregator forwarded; anything else that arrived here is an error."""
-        messages = wire.receive(self.name)
-        senders = [sender for sender, _ in messages]
+        """The sum that the aggregator forwarded; what others sent here is thrown away unread."""
+        messages, self.strays = _sorted_out(wire, self.name, AGGREGATOR)
         remedy = "The server reads one aggregate per round and no client's message."
-        check(senders == [AGGREGATOR], "messages to the server", "one from the aggregator", senders, remedy)
-        return self._backend.open(messages[0][1], round)
+        good = len(messages) == 1
+        check(good, "messages to the server", "one from the aggregator", len(messages), remedy)
+        return self._backend.open(messages[0], round)
 
 
 class _Member:
@@ -77,6 +80,7 @@ class _Member:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.strays: list[Refusal] = []
         self._sum: SecureSum | None = None
 
     @property
@@ -92,11 +96,10 @@ class _Member:
         return self._sum
 
     def join(self, wire: Wire) -> None:
-        """Read the settings."""
-        messages = wire.receive(self.name)
-        senders = [sender for sender, _ in messages]
-        check(senders == [SERVER], "settings", "one message from the server", senders)
-        self._sum = sum_from_bytes(messages[0][1])
+        """Read the settings; what others sent here is thrown away."""
+        messages, self.strays = _sorted_out(wire, self.name, SERVER)
+        check(len(messages) == 1, "settings", "one message from the server", len(messages))
+        self._sum = sum_from_bytes(messages[0])
 
 
 class Aggregator(_Member):
@@ -180,9 +183,10 @@ class Client(_Member):
             self._round = self.sum.client(self.name, integers)
 
     def answer(self, wire: Wire) -> None:
-        """Answer the aggregator's message, if one arrived."""
-        for sender, data in wire.receive(self.name):
-            check(sender == AGGREGATOR, "sender", f"{AGGREGATOR!r}", sender)
+        """Answer the aggregator's message, if one arrived; what others sent here is thrown away."""
+        messages, strays = _sorted_out(wire, self.name, AGGREGATOR)
+        self.strays += strays
+        for data in messages:
             check(self._round is not None, "vector", "offered", None, "Call offer first.")
             assert self._round is not None
             wire.send(self.name, AGGREGATOR, self._round.reply(data))
@@ -205,7 +209,10 @@ def run_round(
 
     A client whose vector cannot be offered (unclipped, NaN, of another length) is not invited and listed in
     ``refused``, with the kind "vector". The reason is the client's own error and may quote one of its values:
-    it goes to the caller, who has them all, and not over the wire.
+    it goes to the caller, who has them all, and not over the wire. A client that fails in the middle counts
+    as one whose line broke (kind "answer"), and a message to somebody whom it is not for is thrown away (kind
+    "stray"). A masked round that one client made impossible to open is played again without that client
+    (kind "mask"), with fresh keys: the sum of the first try stays closed.
 
     See :class:`KeyServer` for an example.
 
@@ -220,6 +227,9 @@ def run_round(
     >>> total.included, total.refused[0].client
     (('ann', 'cat'), 'bob')
     """
+    everybody: list[KeyServer | _Member] = [server, aggregator, *clients]
+    for party in everybody:
+        party.strays = []
     new = [party for party in (aggregator, *clients) if not party.joined]
     server.announce(wire, [party.name for party in new])
     for party in new:
@@ -232,16 +242,47 @@ def run_round(
                 present.append(client)
             except (TypeError, ValueError) as error:
                 refused.append(Refusal(client.name, "vector", str(error)))
+    while True:
+        try:
+            refused += _play(aggregator, present, wire, round, refused)
+            break
+        except Spoilt as error:
+            refused += [*aggregator.refused, Refusal(error.client, "mask", str(error))]
+            present = [client for client in present if client.name != error.client]
+            for client in present:
+                client.offer(wire, client.sum.codec.encode(values[client.name]))
+    with _adding(f"In the sum: {', '.join(aggregator.included)}."):
+        total = server.read(wire, round)
+    strays = [stray for party in everybody for stray in party.strays]
+    return Total(total, aggregator.included, (*refused, *aggregator.refused, *strays))
+
+
+def _play(
+    aggregator: Aggregator, present: Sequence[Client], wire: Wire, round: int, refused: Sequence[Refusal]
+) -> list[Refusal]:
+    """The phases of a round, to the message for the server; the clients that failed on the way."""
+    failed: dict[str, Refusal] = {}
     with _adding(" ".join(f"{one.client} was refused: {one.reason}" for one in refused)):
         aggregator.begin(wire, round, [client.name for client in present])
     for _ in aggregator.sum.phases:
         for client in present:
-            client.answer(wire)
+            if client.name not in failed:
+                try:
+                    client.answer(wire)
+                except Exception as error:
+                    failed[client.name] = Refusal(client.name, "answer", f"{type(error).__name__}: {error}")
         aggregator.gather(wire)
-    aggregator.forward(wire)
-    with _adding(f"In the sum: {', '.join(aggregator.included)}."):
-        total = server.read(wire, round)
-    return Total(total, aggregator.included, (*refused, *aggregator.refused))
+    with _adding(" ".join(f"{one.client} failed: {one.reason}" for one in failed.values())):
+        aggregator.forward(wire)
+    return list(failed.values())
+
+
+def _sorted_out(wire: Wire, receiver: str, wanted: str) -> tuple[list[bytes], list[Refusal]]:
+    """What arrived from whom it should come from, and refusals of all the rest."""
+    messages = wire.receive(receiver)
+    reason = f"message to {receiver} must come from {wanted!r}, got one of {{!r}}."
+    strays = [Refusal(name, "stray", reason.format(name)) for name, _ in messages if name != wanted]
+    return [data for name, data in messages if name == wanted], strays
 
 
 @contextmanager

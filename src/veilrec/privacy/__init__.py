@@ -2,7 +2,14 @@
 
 from veilrec.privacy.accountant import delta_of, epsilon_of
 from veilrec.privacy.calibration import default_delta, gaussian_multiplier, smallest_noise
-from veilrec.privacy.clipping import clip_parts, clip_rows, clip_users, clip_values, joint_norm
+from veilrec.privacy.clipping import (
+    check_clip_norm,
+    clip_parts,
+    clip_rows,
+    clip_users,
+    clip_values,
+    joint_norm,
+)
 from veilrec.privacy.events import (
     Event,
     GaussianEvent,
@@ -16,7 +23,7 @@ from veilrec.privacy.events import (
 from veilrec.privacy.guarantee import Claim, Guarantee
 from veilrec.privacy.ledger import Ledger, Reservation
 from veilrec.privacy.ledger_records import Account, LimitChange, Spend
-from veilrec.privacy.noise import Noise
+from veilrec.privacy.noise import Noise, check_lattice
 from veilrec.privacy.once import AlreadyReleased, Once
 
 __all__ = [
@@ -38,6 +45,8 @@ __all__ = [
     "Spend",
     "UnboundedEvent",
     "UnsupportedEvent",
+    "check_clip_norm",
+    "check_lattice",
     "clip_parts",
     "clip_rows",
     "clip_users",

@@ -28,6 +28,18 @@ def clip_values(x: ArrayLike, bound: float) -> Floats:
     return np.clip(_finite(x), -bound, bound)
 
 
+def check_clip_norm(value: float) -> None:
+    """A bound to which gradients in single precision can be cut.
+
+    >>> check_clip_norm(1e-35)
+    Traceback (most recent call last):
+        ...
+    ValueError: clip_norm must be large enough for single precision, 1e-30, got 1e-35.
+    """
+    check_positive("clip_norm", value)
+    check(value >= 1e-30, "clip_norm", "large enough for single precision, 1e-30", value)
+
+
 def clip_rows(x: ArrayLike, norm: float, order: int = 2) -> Floats:
     """Every vector along the last axis scaled down to ``norm``: L2, or L1 with ``order=1``.
 

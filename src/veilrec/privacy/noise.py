@@ -32,6 +32,7 @@ LAPLACE_STEPS = 1 << 28
 # Up to here dividing by the step errs by a quarter of a step: two neighbours are rounded apart by less than
 # two steps more.
 _LARGEST = 2.0**51
+_ROOM = 0.1  # of the sensitivity, at most, is rounding
 _APART = 2
 
 
@@ -192,9 +193,29 @@ class Noise:
         x = _finite(values)
         if self._generator is not None:
             return np.asarray(x + self._generator.laplace(0.0, scale, x.shape))
-        moved = _APART * (x.size if coordinates is None else coordinates)
-        scale, step = _enlarged(scale, sensitivity, moved, LAPLACE_STEPS)
-        return _on_lattice(x, step, lambda shape: self.discrete_laplace(LAPLACE_STEPS, shape))
+        scale = self.laplace_scale(scale, sensitivity, x.size if coordinates is None else coordinates)
+        return _on_lattice(
+            x, scale / LAPLACE_STEPS, lambda shape: self.discrete_laplace(LAPLACE_STEPS, shape)
+        )
+
+    def laplace_scale(self, scale: float, sensitivity: float, coordinates: int) -> float:
+        """The scale that :meth:`add_laplace` draws with when asked for ``scale``; secure noise is wider.
+
+        >>> Noise.research(1).laplace_scale(2.0, 1.0, 5), Noise.secure().laplace_scale(2.0, 1.0, 5) > 2
+        (2.0, True)
+        """
+        if self._generator is not None:
+            return scale
+        return _enlarged(scale, sensitivity, _APART * coordinates, LAPLACE_STEPS)[0]
+
+    @property
+    def laplace_step(self) -> float:
+        """Twice the step of the lattice of Laplace noise, as a share of its scale; 0 without a lattice.
+
+        >>> Noise.research(1).laplace_step, Noise.secure().laplace_step < 1e-8
+        (0.0, True)
+        """
+        return 0.0 if self._generator is not None else 2 / LAPLACE_STEPS
 
     def normals(self, shape: tuple[int, ...]) -> Floats:
         """Standard normal numbers that are an ingredient, not themselves what hides a value."""
@@ -226,6 +247,24 @@ def _first_bad(x: Floats) -> float | None:
     return float(bad[0]) if bad.size else None
 
 
+def check_lattice(noise_multiplier: float, numbers: int) -> None:
+    """Refuse, before anything is drawn, Gaussian noise that so many numbers cannot hold.
+
+    >>> check_lattice(30_000, 1_000_000)
+    Traceback (most recent call last):
+        ...
+    ValueError: epsilon must be large enough for noise on 1,000,000 numbers, got a noise multiplier of \
+3e+04. Spend more, or release fewer numbers.
+    """
+    share = _APART * math.sqrt(numbers) * noise_multiplier / GAUSSIAN_STEPS
+    wide, got = (
+        f"large enough for noise on {numbers:,} numbers",
+        f"a noise multiplier of {noise_multiplier:.3g}",
+    )
+    if not share < _ROOM:
+        raise ValueError(f"epsilon must be {wide}, got {got}. Spend more, or release fewer numbers.")
+
+
 def _enlarged(width: float, sensitivity: float, moved: float, steps: int) -> tuple[float, float]:
     """The width of the noise that still covers the rounding, and the step of its lattice.
 
@@ -235,7 +274,7 @@ def _enlarged(width: float, sensitivity: float, moved: float, steps: int) -> tup
     check_positive("sensitivity", sensitivity)
     share = moved * width / (steps * sensitivity)
     remedy = "Release them in parts, or spend more: so little epsilon asks for more noise than it can hold."
-    check(share < 0.1, "values", "few enough for the lattice", moved, remedy)
+    check(share < _ROOM, "values", "few enough for the lattice", moved, remedy)
     width /= 1 - share
     return width, width / steps
 

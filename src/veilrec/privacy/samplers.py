@@ -4,7 +4,8 @@ The discrete Laplace and the discrete Gaussian are drawn by the algorithms of Ca
 ("The discrete Gaussian for differential privacy", 2020, algorithms 1 to 3): every step compares whole
 numbers, so the distribution is exact and no floating-point pattern can betray the value underneath. Poisson
 (for Skellam noise) is drawn by Hoermann's transformed rejection, whose acceptance test is in double
-precision: the output is an integer, and each of its probabilities is off by some 1e-13 of itself.
+precision: the output is an integer, and each of its probabilities is off by some 1e-13 of itself at small
+rates and by 3e-9 at the largest.
 
 A kernel stops when its words run out, in the middle of a value if need be. That value is started again with
 the same words followed by fresh ones: throwing it away would favour values that need few words.

@@ -64,6 +64,7 @@ class BlurMe(VectorRecommender):
     word: ClassVar[str] = "blurme"
     summary: ClassVar[str] = "profiles blurred with items of another class, then pairwise ranking"
     protects: ClassVar[str] = "an attribute, by experience only: no epsilon"
+    bare: ClassVar[str] = "items are added to profiles, and nothing of them is hidden"
     not_covered: ClassVar[tuple[str, ...]] = (
         "everything: interactions enter the model without noise, and the attribute is blurred, not hidden",
     )
@@ -101,7 +102,9 @@ class BlurMe(VectorRecommender):
 
     def _check_data(self, public: Dataset) -> None:
         known = public.attributes.get(self.attribute)
-        need_attribute(known, self.attribute, public.name, self.word)
+        classes = need_attribute(known, self.attribute, public.name, self.word)
+        if self.typical is not None:
+            listed_weights(self.typical, classes, public)
 
     def _fit(self, job: Job) -> None:
         assert job.guard is not None

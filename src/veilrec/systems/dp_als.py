@@ -36,7 +36,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from veilrec.core import check, check_count, check_non_negative, check_positive, in_threads, stream
+from veilrec.core import check, check_count, check_positive, in_threads, stream
 from veilrec.models import als_kernels
 from veilrec.privacy import clip_rows
 from veilrec.systems.private_items import PrivateItems, bounded_rows
@@ -76,15 +76,18 @@ class DPALS(PrivateItems):
         super().__post_init__()
         check_count("embedding_size", self.embedding_size)
         check_count("rounds", self.rounds)
-        for name in ("alpha", "regularization"):
+        for name in ("alpha", "regularization", "item_ridge"):
             check_positive(name, getattr(self, name))
-        check_non_negative("item_ridge", self.item_ridge)
         fits = 0 < self.matrix_share < 1 - _GRAM_SHARE
         check(fits, "matrix_share", f"above 0 and below {1 - _GRAM_SHARE}", self.matrix_share)
 
     @property
     def _releases(self) -> int:
         return self.rounds
+
+    def _numbers(self, items: int) -> int:
+        width = self.embedding_size * (self.embedding_size + 1) // 2
+        return items * (self.embedding_size + width) + width
 
     def _fit(self, job: Job) -> None:
         self._choose_items(job)
@@ -102,7 +105,9 @@ class DPALS(PrivateItems):
 
     def _sums(self, histories: sp.csr_matrix, vectors: Array, weights: Array) -> Array:
         """Steps 4 and 5, before the noise."""
-        users = clip_rows(self._own_vectors(histories, vectors), 1.0)
+        own = self._own_vectors(histories, vectors)
+        own[~np.isfinite(own).all(axis=1)] = 0  # no cut would bound it: such a user says nothing
+        users = clip_rows(own, 1.0)
         return statistics(histories, weights, users, self.cap, self.matrix_share)
 
     def _own_vectors(self, histories: sp.csr_matrix, vectors: Array) -> Array:

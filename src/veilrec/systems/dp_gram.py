@@ -87,6 +87,7 @@ class DPGram(PrivateItems):
                 f"{public.name} must have at most {self.max_items:,} items for dp-gram, got {items:,}: a "
                 "number per pair of items is held. Say popular_items, raise max_items, or use dp-spectral."
             )
+        super()._check_data(public)
 
     def _kept(self, public: Dataset) -> int:
         return min(public.n_items, self.popular_items or public.n_items)

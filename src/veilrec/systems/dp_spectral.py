@@ -77,6 +77,9 @@ class DPSpectral(PrivateItems):
     def _releases(self) -> int:
         return self.iterations
 
+    def _numbers(self, items: int) -> int:
+        return items * min(self.rank, items)
+
     def _fit(self, job: Job) -> None:
         self._choose_items(job)
         rows = self._bounded(job)

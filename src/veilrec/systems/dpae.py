@@ -31,7 +31,14 @@ from torch import Tensor, nn
 
 from veilrec.core import check, check_count, check_positive
 from veilrec.data import Dataset
-from veilrec.privacy import Claim, GaussianEvent, default_delta, gaussian_multiplier
+from veilrec.privacy import (
+    Claim,
+    GaussianEvent,
+    check_clip_norm,
+    check_lattice,
+    default_delta,
+    gaussian_multiplier,
+)
 from veilrec.privacy.events import check_sampling_rate
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import (
@@ -92,6 +99,7 @@ class DPAE(Recommender):
             check_count(name, getattr(self, name))
         for name in ("epsilon", "clip_norm", "learning_rate"):
             check_positive(name, getattr(self, name))
+        check_clip_norm(self.clip_norm)
         check_sampling_rate(self.sampling_rate)
         check(self.delta is None or 0 < self.delta < 1, "delta", "above 0 and below 1, or None", self.delta)
 
@@ -111,6 +119,7 @@ class DPAE(Recommender):
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         z, q = self._multiplier(public.n_users), self.sampling_rate
+        check_lattice(z, (2 * public.n_items + 2) * (self.embedding_size + 1))  # before anything is spent
         event = GaussianEvent(noise_multiplier=z, sampling_rate=q, count=self.steps, label=_LABEL)
         delta = default_delta(public.n_users, self.delta)
         released = ("all weights of the network",)

@@ -96,7 +96,7 @@ class GAP(VectorRecommender):
     # -- the budget -----------------------------------------------------------------------------------
 
     def _delta(self, users: int) -> float:
-        return default_delta(users) if self.delta is None else self.delta
+        return default_delta(users, self.delta)
 
     def mechanism(self, users: int) -> AggregationPerturbation:
         """The noise of one hop. A holds each edge twice, in the row of its user and in that of its item.

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from veilrec.core import DataError, check_choice, check_positive
+from veilrec.core import DataError, check, check_choice, check_positive
 from veilrec.data import Dataset, Profiles, profiles, scheme_of
 from veilrec.privacy import Claim, Event, Noise, UnboundedEvent
 from veilrec.privacy.mechanisms import MixedPerturber, PaperFunctional, UnaryEncoding
@@ -81,6 +81,7 @@ class GERAI(AttentionRecommender):
     uses_numbers: ClassVar[bool] = False
     reports: ClassVar[tuple[str, ...]] = ("reports",)
     uncovered: ClassVar[tuple[str, ...]] = (STATISTICS, HOW_MANY, TRAINING, STOPPING)
+    bare: ClassVar[str] = "the network is trained on interactions as they are"
     not_covered: ClassVar[tuple[str, ...]] = (
         "the interactions: model and lists depend on them without noise",
         "what a history or a list betrays of an attribute",
@@ -189,6 +190,8 @@ class GERAIPaper(AttentionRecommender):
         super().__post_init__()
         check_positive("profile_epsilon", self.profile_epsilon)
         check_positive("loss_epsilon", self.loss_epsilon)
+        remedy = "Less asks for more noise than numbers can hold."
+        check(self.loss_epsilon >= 1e-6, "loss_epsilon", "at least 1e-6", self.loss_epsilon, remedy)
         check_choice("ablation", self.ablation, ["", "NL", "NF"])
         check_choice("loss_noise", self.loss_noise, ["step", "once"])
 

@@ -27,7 +27,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from veilrec.core import check_count, check_non_negative, check_positive, stream
+from veilrec.core import check, check_count, check_non_negative, check_positive, stream
 from veilrec.data import Dataset
 from veilrec.privacy import Claim
 from veilrec.privacy.mechanisms import FunctionalMechanism, packed
@@ -70,6 +70,7 @@ class GERAIFunctional(PrivateItems):
         check_count("negatives", self.negatives)
         check_non_negative("shrinkage", self.shrinkage)
         check_positive("scale", self.scale)
+        check(self.scale <= 1e6, "scale", "at most 1e6", self.scale, "A few units are usual.")
 
     @property
     def _releases(self) -> int:

@@ -36,6 +36,8 @@ from veilrec.privacy import (
     Claim,
     GaussianEvent,
     Noise,
+    check_clip_norm,
+    check_lattice,
     default_delta,
     gaussian_multiplier,
     smallest_noise,
@@ -147,6 +149,7 @@ class GERAIUsers(Recommender):
     uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
     not_covered: ClassVar[tuple[str, ...]] = (
         "a user's own list, which is computed from the user's own history: show it to that user only",
+        "the ids of users and items",
     )
 
     epsilon: float = 8.0
@@ -171,7 +174,8 @@ class GERAIUsers(Recommender):
         for name in ("attribute_epsilon", "clip_norm", "learning_rate"):
             check_positive(name, getattr(self, name))
         check_sampling_rate(self.sampling_rate)
-        check(0 <= self.count_share < 1, "count_share", "at least 0 and below 1", self.count_share)
+        check_clip_norm(self.clip_norm)
+        check(0 <= self.count_share <= 0.99, "count_share", "from 0 to 0.99", self.count_share)
         for name in ("embedding_size", "epochs", "most_items", "patience", "validate_every"):
             check_count(name, getattr(self, name))
 
@@ -208,8 +212,10 @@ class GERAIUsers(Recommender):
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         released = ("all parameters of the network, with them the item vectors", COUNTS)
         events, delta = self._events(public.n_users), default_delta(public.n_users, self.delta)
+        size, about = self.embedding_size, self._profiles(public)
+        for event in events:  # refused before anything is spent
+            check_lattice(event.noise_multiplier, (public.n_items + sum(about.sizes) + 7 * size + 10) * size)
         training = Claim("all interactions of a user", "user", "add-remove", "OF", released, events, delta)
-        about = self._profiles(public)
         return (training, *(attribute_claims(about, self.attribute_epsilon) if about.category_names else ()))
 
     # -- fitting --------------------------------------------------------------------------------------

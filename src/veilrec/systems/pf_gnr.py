@@ -37,10 +37,19 @@ from veilrec.models import Adjacency, DebiasedAdjacency, LightGCNBackbone
 from veilrec.privacy import Claim, UnboundedEvent
 from veilrec.privacy.mechanisms import EdgeResponse, TopDegreeEncoder
 from veilrec.systems.dpmf import ridge
-from veilrec.systems.pf_gnr_rounds import SeenRound, fit_rounds, play_rounds, summing
+from veilrec.systems.pf_gnr_rounds import (
+    SeenRound,
+    check_devices,
+    check_key_bits,
+    fit_rounds,
+    play_rounds,
+    round_grid,
+    summing,
+)
 from veilrec.systems.reported_graph import (
     OWN_LIST,
     ReportedGraph,
+    kept_report,
     report_events,
     report_graph,
 )
@@ -81,8 +90,9 @@ class PFGNRPaper(ReportedGraph):
     is "bpr" in the paper: see ``PRINTED``.
 
     ``sums`` is how the devices' gradients are added: "" differentiates the loss in one place; "plain",
-    "paillier" and "masked" play the rounds of ``pf_gnr_rounds.py``, with the same bits for all three. Neither
-    changes a claim: encryption hides single messages, and what the server decrypts has no noise.
+    "paillier" (with a key of ``key_bits``, 2048 or 3072) and "masked" play the rounds of
+    ``pf_gnr_rounds.py``, with the same bits for all three. Neither changes a claim: encryption hides single
+    messages, and what the server decrypts has no noise.
 
     >>> from veilrec.data import synthetic
     >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
@@ -102,6 +112,7 @@ class PFGNRPaper(ReportedGraph):
     split: float = 0.9
     ablation: Literal["", "GNR", "LDP", "HE"] = ""
     sums: str = ""
+    key_bits: int = 2048
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,6 +121,12 @@ class PFGNRPaper(ReportedGraph):
         nothing = bool(self.sums) and self.ablation in ("GNR", "LDP")
         remedy = "It has no devices that hold labels, so there is nothing to encrypt."
         check(not nothing, "sums", f"'' with ablation {self.ablation!r}", self.sums, remedy)
+        check_key_bits(self.key_bits, self.sums)
+
+    def _check_data(self, public: Dataset) -> None:
+        if self.sums:
+            check_devices(public.n_users)
+            round_grid(self, public.n_items, public.n_users)  # refuses what no grid can hold
 
     def _encoder(self) -> TopDegreeEncoder:
         return TopDegreeEncoder(self.epsilon, self.split)
@@ -147,7 +164,8 @@ class PFGNRPaper(ReportedGraph):
             with torch.no_grad():
                 return self._scored(*backbone())
 
-        fit_rounds(job, self, backbone, final, labels.matrix, seen, summing(self.sums))
+        make = summing(self.sums, bits=self.key_bits)
+        fit_rounds(job, self, backbone, final, labels.matrix, seen, make)
         self.private["user_vectors"], self.shared["item_vectors"] = final()
         self._finish(backbone, graph)
 
@@ -269,6 +287,14 @@ class PFGNR(GraphRecommender):
             return self._own_vectors(own, vectors), vectors
 
         self._train(job, graph, Labels(report, encoder.p1, encoder.p0), seen, scored)
+
+    def _operator(self, graph: sp.csr_matrix) -> Adjacency:
+        encoder = self.encoder(*graph.shape)
+        return DebiasedAdjacency(graph, encoder.p1, encoder.p0)
+
+    def _spread_over(self) -> sp.csr_matrix | None:
+        """The report, which is the server's."""
+        return kept_report(self) if "graph_indptr" in self.private else None
 
     def _finish(self, backbone: nn.Module, graph: Adjacency) -> None:
         with torch.no_grad():

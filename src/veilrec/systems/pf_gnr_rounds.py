@@ -60,8 +60,32 @@ Summing = Callable[..., SecureSum]
 """From a grid, the length of the vectors and the fewest devices to how they are added."""
 
 
-def summing(word: str, key: SecretKey | None = None) -> Summing:
-    """How sums are made, for a grid and a length; "paillier" with one fresh key of 2048 bits, or ``key``.
+def check_key_bits(bits: int, sums: str) -> None:
+    """The length of a Paillier key, which other sums do not have.
+
+    >>> check_key_bits(3072, "masked")
+    Traceback (most recent call last):
+        ...
+    ValueError: key_bits must be 2048 where no key is made, got 3072. Say sums='paillier'.
+    """
+    check(bits in (2048, 3072), "key_bits", "2048 or 3072", bits)
+    good = bits == 2048 or sums == PaillierSum.word
+    check(good, "key_bits", "2048 where no key is made", bits, "Say sums='paillier'.")
+
+
+def check_devices(users: int) -> None:
+    """Refuse sums of one device: such a sum is that device's message.
+
+    >>> check_devices(1)
+    Traceback (most recent call last):
+        ...
+    ValueError: users must be two or more where sums are made, got 1. Say sums=''.
+    """
+    check(users > 1, "users", "two or more where sums are made", users, "Say sums=''.")
+
+
+def summing(word: str, key: SecretKey | None = None, bits: int = 2048) -> Summing:
+    """How sums are made, for a grid and a length; "paillier" with ``key``, or one fresh key of ``bits``.
 
     >>> summing("masked")(FixedPoint(1.0, 2**-8, clients=3), 5).word
     'masked'
@@ -69,7 +93,7 @@ def summing(word: str, key: SecretKey | None = None) -> Summing:
     check_choice("sums", word, SUMS)
     if word != PaillierSum.word:
         return SUMS[word]
-    secret = SecretKey.generate() if key is None else key
+    secret = SecretKey.generate(bits) if key is None else key
     return partial(PaillierSum, key=secret.public, secret=secret)
 
 
@@ -197,7 +221,13 @@ def encrypted_loss(losses: Array, weights: Array, make: Summing, bound: float = 
     return float(loss / weight)
 
 
-def _code(model: SoftmaxModel, items: int, devices: int) -> FixedPoint:
+def round_grid(model: SoftmaxModel, items: int, devices: int) -> FixedPoint:
+    """The public grid of a round of ``model``.
+
+    >>> from veilrec.systems import PFGNRPaper
+    >>> round_grid(PFGNRPaper(), items=1682, devices=118).bound
+    512.0
+    """
     scale = max(0.5, 1 / model.temperature) if model.loss == "softmax" else 1.0
     return grid(items, devices, model.user_power, scale)
 
@@ -261,7 +291,7 @@ def fit_rounds(
             else:
                 drawn = sampler.draw(np.repeat(batch, told[batch]), random)
             sent = sent_vectors(partial(module, dropout), model.loss)  # type: ignore[arg-type]
-            size, code = sent[1].shape[1], _code(model, items, len(batch))
+            size, code = sent[1].shape[1], round_grid(model, items, len(batch))
             sums = make(code, (items + len(batch)) * size + 2)
             total = add_up(_shares(model, labels, sent, batch, drawn, code), sums, epoch * batches + index)
             rows, table, weight, loss = take_apart(total, len(batch), size)
@@ -327,7 +357,7 @@ def play_rounds(
     check_count("rounds", rounds)
     users, items = labels.shape
     chosen = np.arange(users) if devices is None else np.asarray(devices, np.int64)
-    told, code = np.diff(labels.indptr)[chosen], _code(model, items, users)
+    told, code = np.diff(labels.indptr)[chosen], round_grid(model, items, users)
     sampler = NegativeSampler(labels) if model.loss == "bpr" else None
     found = []
     for turn in range(rounds):

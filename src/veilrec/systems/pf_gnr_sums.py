@@ -57,7 +57,13 @@ from veilrec.privacy import Claim, Noise, SkellamEvent, default_delta, gaussian_
 from veilrec.privacy.events import check_budget, check_sampling_rate
 from veilrec.privacy.mechanisms import Skellam, modulus, quantise, whole_bounds
 from veilrec.systems.dpmf import ridge
-from veilrec.systems.pf_gnr_rounds import Summing, between_parties, summing
+from veilrec.systems.pf_gnr_rounds import (
+    Summing,
+    between_parties,
+    check_devices,
+    check_key_bits,
+    summing,
+)
 from veilrec.systems.private_items import COUNTS, bounded_rows
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import (
@@ -122,6 +128,7 @@ class PFGNRSums(Recommender):
     drop_out: float = 0.1
     validate_every: int = 5
     sums: str = ""
+    key_bits: int = 2048
 
     patience: int = field(default=1 << 30, init=False, repr=False)
 
@@ -139,6 +146,22 @@ class PFGNRSums(Recommender):
             check_positive(name, getattr(self, name))
         check(self.step < 1, "step", "below 1", self.step, "On a coarser grid every gradient is zero.")
         check_choice("sums", self.sums, ["", *SUMS])
+        check_key_bits(self.key_bits, self.sums)
+        stays = self.drop_out < 0.5 or self.sums != "masked"
+        remedy = "More than half must stay to the end of a masked round."
+        check(stays, "drop_out", "below 0.5 with sums='masked'", self.drop_out, remedy)
+
+    def _check_data(self, public: Dataset) -> None:
+        """Noise that cannot be drawn, or sums that no grid can hold, are refused before anything is spent."""
+        users, items = public.n_users, public.n_items
+        if self.sums:
+            check_devices(users)
+        for mechanism in self.mechanisms(users, items):
+            variance = mechanism.variance / self.arriving(users) * (1 if self.sums else users)
+            remedy = "Spend more, or take a larger step."
+            check(variance <= 2e15, "step", "coarse enough for the noise", self.step, remedy)
+            if self.sums:
+                self._sum_grid(mechanism, users)
 
     def _not_covered(self) -> tuple[str, ...]:
         who = {
@@ -193,7 +216,7 @@ class PFGNRSums(Recommender):
         data = job.guard.take("interactions", ROUNDS)
         history, (users, items) = data.matrix(), (job.train.n_users, job.train.n_items)
         counts, one = self.mechanisms(users, items)
-        make = summing(self.sums) if self.sums else None
+        make = summing(self.sums, bits=self.key_bits) if self.sums else None
         self.shared["popular"] = self._popular(job, counts, make)
         start = stream(job.seed, self.word, "items").standard_normal((items, self.embedding_size)) * 0.1
         vectors = nn.Parameter(torch.from_numpy(start))
@@ -308,12 +331,9 @@ class PFGNRSums(Recommender):
         number: int,
     ) -> Array:
         """The sum of what every device says and of its share of the noise, between separate parties."""
-        check(users > 1, "users", "two or more where sums are made", users, "Say sums=''.")
         sure = self.arriving(users)
-        share = mechanism.variance / sure
-        room = modulus(1, mechanism.l2, 1.0, share) // 2 + 40  # 40: the tail of little noise
         least = max(2, min(sure + 1, users))
-        backend = make(FixedPoint(float(room), 1.0, users), math.prod(shape), least)
+        backend = make(self._sum_grid(mechanism, users), math.prod(shape), least)
 
         def message(n: int) -> Array:
             own = noise.child("device", n)
@@ -327,6 +347,11 @@ class PFGNRSums(Recommender):
             said = {f"device {n}": message(n) for n in range(users)}
             total = between_parties(backend, said, number).values.astype(np.int64)
         return total.reshape(shape)
+
+    def _sum_grid(self, mechanism: Skellam, users: int) -> FixedPoint:
+        share = mechanism.variance / self.arriving(users)
+        room = modulus(1, mechanism.l2, 1.0, share) // 2 + 40  # 40: the tail of little noise
+        return FixedPoint(float(room), 1.0, users)
 
     # -- the devices ----------------------------------------------------------------------------------
 

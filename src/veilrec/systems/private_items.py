@@ -27,9 +27,9 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from veilrec.core import check, check_choice, check_count, check_non_negative, check_positive, stream
+from veilrec.core import check, check_choice, check_count, check_positive, stream
 from veilrec.data import Dataset
-from veilrec.privacy import Claim, GaussianEvent, default_delta, gaussian_multiplier
+from veilrec.privacy import Claim, GaussianEvent, check_lattice, default_delta, gaussian_multiplier
 from veilrec.privacy.mechanisms import Gaussian
 from veilrec.systems.item_knn import single_items
 from veilrec.training import Array, Job, Recommender, release_once
@@ -61,10 +61,11 @@ class PrivateItems(Recommender, ABC):
         check_positive("epsilon", self.epsilon)
         if self.delta is not None:
             check(0 < self.delta < 1, "delta", "None or strictly between 0 and 1", self.delta)
-        check(0 <= self.count_share < 1, "count_share", "at least 0 and below 1", self.count_share)
+        check(0 <= self.count_share <= 0.99, "count_share", "from 0 to 0.99", self.count_share)
         if self.popular_items is not None:
             check_count("popular_items", self.popular_items)
-        check_non_negative("exponent", self.exponent)
+        good = isinstance(self.exponent, int | float) and 0 <= self.exponent <= 4
+        check(good, "exponent", "from 0 to 4", self.exponent, "0.25 to 0.5 is usual.")
         unused = self.popular_items is None and self.exponent == 0
         remedy = "Without counts say popular_items=None and exponent=0."
         check(self.count_share > 0 or unused, "count_share", "above 0", self.count_share, remedy)
@@ -79,6 +80,17 @@ class PrivateItems(Recommender, ABC):
     def _releases(self) -> int:
         """How often the model adds noise after the counts."""
         return 1
+
+    def _numbers(self, items: int) -> int:
+        """How many numbers one of the model's own releases has, if it keeps so many items."""
+        return items * (items + 1) // 2
+
+    def _check_data(self, public: Dataset) -> None:
+        kept = min(public.n_items, self.popular_items or public.n_items)
+        counts, own = self.mechanisms(public.n_users)
+        for mechanism, numbers in ((counts, public.n_items), (own, self._numbers(kept))):
+            if mechanism is not None:
+                check_lattice(mechanism.noise_multiplier, numbers)
 
     # -- the budget -----------------------------------------------------------------------------------
 

@@ -81,6 +81,7 @@ class RAP(VectorRecommender):
     word: ClassVar[str] = "rap"
     summary: ClassVar[str] = "pairwise ranking against a recurrent attacker of attributes"
     protects: ClassVar[str] = "attributes, by experience only: no epsilon"
+    bare: ClassVar[str] = "the model is trained on interactions as they are"
     not_covered: ClassVar[tuple[str, ...]] = (
         "everything: attributes and interactions enter training without noise; other attackers may succeed",
     )

@@ -32,7 +32,7 @@ from veilrec.systems.graphsage import GraphSAGE
 from veilrec.systems.lightgcn import LightGCN
 from veilrec.systems.ngcf import NGCF
 from veilrec.systems.vectors import GraphRecommender
-from veilrec.training import STOPPING, Job, Labels, release_once
+from veilrec.training import STOPPING, Job, Labels, Recommender, release_once
 
 GRAPH = "graph report"
 OWN_LIST = "a user's own list against whoever sees it, since it leaves out what the user has"
@@ -80,6 +80,19 @@ def report_graph(job: Job, encoder: Any) -> sp.csr_matrix:
     pointer = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=users))])
     ones = np.ones(len(rows), np.float32)
     return sp.csr_matrix((ones, columns.astype(np.int32), pointer.astype(np.int32)), (users, items))
+
+
+def kept_report(model: Recommender) -> sp.csr_matrix:
+    """The reported graph that a fitted model keeps, users x items.
+
+    >>> import veilrec as vr
+    >>> model = vr.PFGNR(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
+    >>> kept_report(model).shape
+    (60, 40)
+    """
+    pointer, columns = model.private["graph_indptr"], model.private["graph_indices"]
+    ones = np.ones(len(columns), np.float32)
+    return sp.csr_matrix((ones, columns, pointer), shape=(len(model.users), len(model.items)))
 
 
 @dataclass(eq=False)
@@ -139,8 +152,4 @@ class ReportedGraph(GraphRecommender, ABC):
 
     def _spread_over(self) -> sp.csr_matrix | None:
         """The report; ablations that report nothing read the graph as it is."""
-        if "graph_indptr" not in self.private:
-            return self._history
-        pointer, columns = self.private["graph_indptr"], self.private["graph_indices"]
-        ones = np.ones(len(columns), np.float32)
-        return sp.csr_matrix((ones, columns, pointer), shape=(len(self.users), len(self.items)))
+        return kept_report(self) if "graph_indptr" in self.private else self._history

@@ -154,8 +154,12 @@ class GraphRecommender(VectorRecommender, ABC):
         """The graph that the network runs on, users x items, as far as it is the server's."""
         return None if self.is_private() else self._history
 
+    def _operator(self, graph: sp.csr_matrix) -> Adjacency:
+        """The graph as the network spreads vectors over it."""
+        return Adjacency(graph)
+
     def _network(self, graph: sp.csr_matrix) -> nn.Module:
-        network = self._backbone(Adjacency(graph), torch.Generator())
+        network = self._backbone(self._operator(graph), torch.Generator())
         if isinstance(network, LightGCNBackbone):
             return network
         kept = {name: array for name, array in self.private.items() if name.startswith(NETWORK)}

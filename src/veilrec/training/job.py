@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,7 @@ class Job:
         """
         if self.checkpoint is None:
             return
+        self._check_writable()
         found = self._notes()
         if found["files"] or found["ended"] or found["reservations"]:
             self._check_key(found["key"], self.checkpoint)
@@ -189,7 +191,25 @@ class Job:
             found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{file}: checkpoint must be readable, got {error}. {_ANEW}") from error
+        if not isinstance(found, dict) or not {"key", "files", "reservations", "ended"} <= found.keys():
+            raise ValueError(f"{file}: checkpoint must be readable, got notes without their parts. {_ANEW}")
         return found
+
+    def _check_writable(self) -> None:
+        """That the folder can be made and written to; nothing is left behind."""
+        assert self.checkpoint is not None
+        place = self.checkpoint
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        try:
+            with tempfile.TemporaryDirectory(dir=place):
+                pass
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise ValueError(
+                f"checkpoint must be a folder that can be written to, got {str(self.checkpoint)!r} "
+                f"({reason.lower()}). Choose another folder."
+            ) from None
 
     def _note(self, **changed: Any) -> None:
         assert self.checkpoint is not None
@@ -199,6 +219,24 @@ class Job:
     def _check_key(self, key: object, where: Path) -> None:
         same = "of the same model, settings, data, seed and kind of noise"
         check(bool(self.key) and key == self.key, "checkpoint", same, str(where), _ANEW)
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that there is not, before anything is spent.
+
+    >>> check_device("nonsense")
+    Traceback (most recent call last):
+        ...
+    ValueError: device must be 'auto', 'cpu' or that of a GPU that is here, got 'nonsense'. Say auto.
+    """
+    if device in ("auto", "cpu"):
+        return
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError):
+        check(False, "device", "'auto', 'cpu' or that of a GPU that is here", device, "Say auto.")
 
 
 def fit_key(

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from veilrec.core import check, check_count, check_positive
-from veilrec.privacy import GaussianEvent, Noise, gaussian_multiplier
+from veilrec.privacy import GaussianEvent, Noise, check_clip_norm, gaussian_multiplier
 from veilrec.privacy.events import check_sampling_rate
 from veilrec.training.private_check import refuse_layers, try_first_users
 from veilrec.training.private_sum import add_clipped, as_batch, as_leaves
@@ -92,8 +92,7 @@ class PrivateTraining:
         check_count("users", users)
         check_sampling_rate(sampling_rate)
         check_positive("noise_multiplier", noise_multiplier)
-        check_positive("clip_norm", clip_norm)
-        check(clip_norm >= 1e-30, "clip_norm", "large enough for single precision, 1e-30", clip_norm)
+        check_clip_norm(clip_norm)
         check_count("steps", steps)
         check_count("at_once", at_once)
         refuse_layers(module)

@@ -23,11 +23,11 @@ import scipy.sparse as sp
 from veilrec.core import CannotFoldIn, DataError, NotFitted, check, check_choice, check_count
 from veilrec.data import Dataset, Ids, like, to_kind
 from veilrec.metrics import rank_all
-from veilrec.privacy import Claim, Guarantee, Ledger, Noise
+from veilrec.privacy import Claim, Guarantee, Ledger, Noise, UnboundedEvent
 from veilrec.training.budget import book_reports, reserve
 from veilrec.training.codes import codes_of, list_frame, rows_of
 from veilrec.training.guard import STOPPING, DataGuard, strip
-from veilrec.training.job import Array, Job, fit_key
+from veilrec.training.job import Array, Job, check_device, fit_key
 
 
 @dataclasses.dataclass(eq=False)
@@ -62,6 +62,9 @@ class Recommender(ABC):
     """Names of private arrays that the server holds; None: all of them, because the server trained it."""
     uncovered: ClassVar[tuple[str, ...]] = ()
     """Purposes for which a private system looks at data without noise: the statement names them."""
+    bare: ClassVar[str] = ""
+    """Why no epsilon covers the interactions of a private system that makes no claim about them. The ledger
+    is told: to a limit per user or interaction such a fit is an unbounded spend."""
     not_covered: ClassVar[tuple[str, ...]] = ()
     paper_claim: ClassVar[str] = ""
 
@@ -100,6 +103,13 @@ class Recommender(ABC):
     def _claims_after(self, noise: Noise) -> tuple[Claim, ...]:
         """Further claims about what was drawn, for systems whose price no plan can know (paper forms)."""
         return ()
+
+    def _unclaimed(self) -> tuple[Claim, ...]:
+        """What the ledger is to know beside the claims."""
+        if not self.bare:
+            return ()
+        leak = UnboundedEvent(reason=self.bare, label="interactions without noise")
+        return (Claim("one interaction", "interaction", "add-remove", "OX", ("model", "lists"), (leak,)),)
 
     def _paper_claim(self) -> str:
         """What the paper claims of these settings."""
@@ -168,6 +178,7 @@ class Recommender(ABC):
         the ``population`` (by default the name of the data) is reserved before the data are touched.
         """
         check_count("seed", seed, 0)
+        check_device(device)
         if len(train) == 0:
             raise DataError(f"{train.name} has no interactions to train on. Give at least one.")
         if valid is not None:
@@ -191,7 +202,7 @@ class Recommender(ABC):
         held = []
         if ledger is not None and claims:
             name = population or train.name
-            held = reserve(ledger, train, name, self.word, claims, noise, job)
+            held = reserve(ledger, train, name, self.word, (*claims, *self._unclaimed()), noise, job)
         self.shared, self.private, self.facts, self._statement = {}, {}, {}, None
         self._users, self._items, self._history = train.users, train.items, train.matrix()
         self._frame_kind = train.frame_kind
@@ -265,7 +276,12 @@ class Recommender(ABC):
             claims,
             job.noise,
             reads=tuple(purpose for purpose in self.uncovered if purpose in looked),
-            not_covered=(*self._not_covered(), *([words] if listed else []), "metrics on test data"),
+            not_covered=(
+                *self._not_covered(),
+                *([words] if listed else []),
+                *job.train.shaped,
+                "metrics on test data",
+            ),
             paper_claim=self._paper_claim(),
             tuned=tuned,
         )
@@ -356,6 +372,10 @@ class Recommender(ABC):
         noise = Noise.choose(secure, seed, self.word, "report")
         found = self._report_of(like(people, self.items, self.facts.get("profile")), noise)
         if ledger is not None:
+            raw = self.is_private() and not noise.events
+            if raw and people.attributes:
+                words = f"{self.word} reports attributes as they are"
+                noise.record(UnboundedEvent(reason=words, label="reports", neighbours="replace"))
             book_reports(ledger, people, population or people.name, self.word, noise)
         return found
 

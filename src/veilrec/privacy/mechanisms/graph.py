@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veilrec.core import check, check_count
+from veilrec.core import check, check_count, check_positive
 
 Ints = NDArray[np.int64]
 
 # Cells of the block that an encoder works on at a time.
 BLOCK = 1 << 22
+_LEAST, _NOTHING = 1e-6, "With less nothing is told."
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +97,19 @@ class Edges:
         for start in range(0, self.users, size):
             users = order[start : start + size]
             yield users, self.take(users)
+
+
+def check_spend(epsilon: float, *parts: float) -> None:
+    """Refuse an epsilon of which a part is too small for the noise that numbers can hold.
+
+    >>> check_spend(1e-9)
+    Traceback (most recent call last):
+        ...
+    ValueError: epsilon must be at least 1e-06 in each of its parts, got 1e-09. With less nothing is told.
+    """
+    check_positive("epsilon", epsilon)
+    least = min((epsilon, *parts))
+    check(least >= _LEAST, "epsilon", f"at least {_LEAST:g} in each of its parts", least, _NOTHING)
 
 
 def report(rows: Ints, items: Ints, edges: Edges) -> Any:

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from veilrec.core import check, check_positive
+from veilrec.core import check
 from veilrec.privacy.events import LaplaceEvent
-from veilrec.privacy.mechanisms.graph import Edges, report
+from veilrec.privacy.mechanisms.graph import Edges, check_spend, report
 from veilrec.privacy.mechanisms.graph_top import expected_precision, top_cells
 from veilrec.privacy.noise import Noise
 
@@ -40,9 +40,10 @@ class TopDegreeEncoder:
     split: float = 0.9
 
     def __post_init__(self) -> None:
-        check_positive("epsilon", self.epsilon)
+        check_spend(self.epsilon)
         good = isinstance(self.split, int | float) and 0 <= self.split < 1
         check(good, "split", "from 0 up to but not including 1", self.split)
+        check_spend(self.epsilon, self.degree_epsilon, *([self.cell_epsilon] if self.split else []))
 
     @property
     def cell_epsilon(self) -> float:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from veilrec.core import check, check_fraction, check_positive
 from veilrec.privacy.calibration import gaussian_multiplier
 from veilrec.privacy.events import GaussianEvent, LaplaceEvent
-from veilrec.privacy.mechanisms.graph import BLOCK, Edges, report
+from veilrec.privacy.mechanisms.graph import BLOCK, Edges, check_spend, report
 from veilrec.privacy.mechanisms.graph_top import expected_precision, top_cells
 from veilrec.privacy.noise import Noise
 
@@ -41,8 +41,9 @@ class LapGraph:
     count_share: float = 0.01
 
     def __post_init__(self) -> None:
-        check_positive("epsilon", self.epsilon)
+        check_spend(self.epsilon)
         check_fraction("count_share", self.count_share)
+        check_spend(self.epsilon, self.count_epsilon, self.cell_epsilon)
 
     @property
     def count_epsilon(self) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 
 from veilrec.core import check, check_fraction, check_positive
 from veilrec.privacy.events import PureEvent
-from veilrec.privacy.mechanisms.graph import Edges, report
+from veilrec.privacy.mechanisms.graph import Edges, check_spend, report
 from veilrec.privacy.mechanisms.graph_sampling import false_cells
 from veilrec.privacy.noise import Noise
 
@@ -41,7 +41,7 @@ class EdgeResponse:
     thinning: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("epsilon", self.epsilon)
+        check_spend(self.epsilon)
         good = isinstance(self.thinning, int | float) and 0 < self.thinning <= 1
         check(good, "thinning", "above 0 and at most 1", self.thinning)
 

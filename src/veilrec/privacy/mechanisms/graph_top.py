@@ -5,8 +5,9 @@ by an exponential amount that does not depend on t. So the cells without an edge
 largest are drawn directly, exactly as if all had been drawn; the cells with an edge all get their noise.
 Should more be asked for than lie above t, the rest of the rows concerned is drawn too, from Laplace noise
 given to be below t. The result has the distribution of the dense algorithm and costs about k cells instead
-of all. With secure noise, whose scale is enlarged to cover rounding, the mass above t is right to a
-relative error of some 1e-10 / epsilon.
+of all. Secure noise has a scale that is enlarged to cover rounding, and lies on a lattice of 2^-28 of it: the
+mass above t is that of the enlarged scale, rounded up by more than a step of the lattice, so that the odds of
+a true cell above t are never above e^epsilon times those of a false one.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ def top_cells(edges: Edges, keep: Ints, epsilon: float, noise: Noise) -> tuple[I
     check(single or keep.shape == (edges.users,), "keep", f"{edges.users} numbers or one", keep.shape)
     group = np.zeros(edges.users, np.int64) if single else np.arange(edges.users)
     scale = 1 / epsilon
-    threshold = _threshold(int(keep.max(initial=0)), edges.cells if single else edges.items, scale)
-    wrong, where = false_cells(edges, math.exp(-threshold / scale) / 2, noise)
+    drawn, up = noise.laplace_scale(scale, 1.0, coordinates=1), 1 + noise.laplace_step
+    threshold = _threshold(int(keep.max(initial=0)), edges.cells if single else edges.items, drawn)
+    wrong, where = false_cells(edges, min(1.0, up * math.exp(-threshold / drawn) / 2), noise)
     over = threshold + np.abs(_laplace(len(wrong), scale, noise))
     true = noise.add_laplace(np.ones(len(edges.indices)), scale, 1.0, coordinates=1)
     high = true > threshold
