@@ -28,6 +28,7 @@ from veilrec.privacy.mechanisms import (
 )
 from veilrec.privacy.mechanisms.graph import Edges
 from veilrec.privacy.mechanisms.graph_top import expected_precision, top_cells
+from veilrec.privacy.noise import LAPLACE_STEPS
 
 Rows = NDArray[np.int64]
 ROWS = 20_000
@@ -438,3 +439,35 @@ def test_no_report_is_no_certain_sign_either(epsilon: float) -> None:
     assert p1 < 1
     assert math.log((1 - p0) / (1 - p1)) <= epsilon * (1 + 1e-12)
     assert math.log(p1 / p0) <= epsilon * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [2e-6, 1e-3, 1.0, 5.0])
+@pytest.mark.parametrize("honest", [True, False], ids=["as it is", "broken: the scale that was asked for"])
+def test_above_the_threshold_secure_odds_are_within_epsilon(epsilon, honest, monkeypatch) -> None:
+    """The cells with an edge get noise of the enlarged scale; the mass of the others must be of the same."""
+    noise, told = Noise.secure(), []
+
+    def false_cells(edges: Edges, probability: float, noise: Noise) -> tuple[Any, Any]:
+        told.append(probability)
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+
+    thresholds = []
+    find = graph_top._threshold
+    monkeypatch.setattr(graph_top, "false_cells", false_cells)
+    monkeypatch.setattr(
+        graph_top, "_threshold", lambda *about: thresholds.append(find(*about)) or thresholds[-1]
+    )
+    wide = noise.laplace_scale(1 / epsilon, 1.0, coordinates=1)
+    if not honest:
+        monkeypatch.setattr(Noise, "laplace_scale", lambda self, scale, *_, **__: scale)
+        monkeypatch.setattr(Noise, "laplace_step", 0.0)
+        monkeypatch.setattr(Noise, "add_laplace", lambda self, x, *_, **__: np.zeros(np.shape(x)))
+    items = 1_000_000
+    edges = Edges(np.array([0, 3]), np.array([1, 5, 9]), items)
+    top_cells(edges, np.array([0]), epsilon, noise)
+    (probability,), (threshold,) = told, thresholds
+    step = wide / LAPLACE_STEPS  # a true cell is above the threshold on the lattice: at most a step more
+    odds = math.log(math.exp(-(threshold - step - 1) / wide) / 2 / probability)
+    assert threshold > 1
+    assert (odds <= epsilon) == honest
+    assert not honest or odds == pytest.approx(epsilon, rel=0.2)
