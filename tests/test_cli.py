@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -222,6 +223,7 @@ def test_declared_categories_are_kept_and_others_known_as_read_off(tmp_path):
     assert (kept["job"].categories, kept["job"].declared) == (("clerk",), False)
 
 
+@pytest.mark.filterwarnings("default:attribute sex has 'other'")
 def test_new_people_are_read_as_those_of_the_training_data(tmp_path):
     """A column of few ages would be classes; the model says that it is a number, and of which range."""
     rows = [f"u{u},i{(u * 3 + n) % 17},{1 + n % 5}" for u in range(40) for n in range(8)]
@@ -234,6 +236,8 @@ def test_new_people_are_read_as_those_of_the_training_data(tmp_path):
     (tmp_path / "new.csv").write_text("user,item,rating\nann,i1,4\nann,i2,5\nbob,i3,1\n")
     ask = ["recommend", "run", "--new", "new.csv", "--users", "they.csv", "-k", "2", "--reports"]
     (tmp_path / "they.csv").write_text("user,age,sex\nann,31,F\nbob,44,other\n")
+    said = call(*ask, "zeroth.safetensors").stderr
+    assert said.startswith("warning: attribute sex has 'other', which the training data do not know")
     found = machine(*ask, "first.safetensors")
     assert [row["user"] for row in found] == ["ann", "ann", "bob", "bob"]
     (tmp_path / "they.csv").write_text("user,sex\nann,F\n")  # without an age, and bob without a row
@@ -365,3 +369,115 @@ def test_ctrl_c_leaves_a_run_that_goes_on_to_the_same_bits(tmp_path):
         assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
     events = [json.loads(line) for line in (tmp_path / "runs/stopped/log.jsonl").read_text().splitlines()]
     assert [event["event"] for event in events if "event" in event] == ["started", "resumed", "finished"]
+
+
+# -- places that cannot be written, and reports that would cost for nothing ----------------------------------
+
+
+@pytest.fixture
+def shop(tmp_path):
+    rows = [f"u{u},i{(u * 3 + n) % 17}" for u in range(40) for n in range(8)]
+    (tmp_path / "events.csv").write_text("user,item\n" + "\n".join(rows) + "\n")
+    (tmp_path / "people.csv").write_text(
+        "user,sex\n" + "\n".join(f"u{u},{'FM'[u % 2]}" for u in range(40)) + "\n"
+    )
+    (tmp_path / "new.csv").write_text("user,item\nann,i1\nbob,i3\n")
+    words = ["--users", "people.csv", "--categories", "sex=F,M", "--name", "shop"]
+    machine("data", "import", "events.csv", *words)
+    call("fit", "ease", "--data", "shop", "--quiet", "--out", "runs/ease")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fit", "ease", "--data", "shop", "--out", "new.csv/sub"],
+        ["attack", "runs/ease", "--kind", "links", "--out", "new.csv/x.json"],
+        ["attack", "runs/ease", "--kind", "links", "--plot", "new.csv/x.png"],
+        ["audit", "mechanism", "unary", "--runs", "40", "-o", "new.csv/x.png"],
+        ["report", "runs", "-o", "new.csv/x.html"],
+        ["report", "runs", "-o", "."],
+        ["recommend", "runs/ease", "--user", "u1", "--csv", "new.csv/x.csv"],
+        ["recommend", "runs/ease", "--user", "u1", "--csv", "."],
+        ["reproduce", "gerai-table3", "--out", "new.csv"],
+        ["reproduce", "gerai-table3", "--out", "new.csv/sub"],
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(shop, words):
+    said = call(*words, code=2).stderr
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert "Choose another name." in said
+    assert (shop / "new.csv").read_text().startswith("user,item")
+
+
+@pytest.mark.filterwarnings("default::veilrec.core.DataWarning")
+def test_reports_are_not_drawn_for_nothing(shop, monkeypatch):
+    monkeypatch.setenv("VEILREC_LEDGER", str(shop / "budget.sqlite"))
+    call(
+        "fit", "gerai", "--data", "shop", "--research", "--quiet", "--out", "runs/gerai", "--set", "epochs=1"
+    )
+    (shop / "they.csv").write_text("user,sex\nann,F\nbob,M\n")
+    (shop / "shoes.csv").write_text("user,shoe\nann,41\nbob,42\n")
+    ask = ["recommend", "runs/gerai", "--new", "new.csv", "-k", "2"]
+    for words, said in (
+        (["--reports", "a.safetensors"], "new users must be with one of the attributes sex, got []"),
+        (["--users", "shoes.csv", "--reports", "a.safetensors"], "got ['shoe']"),
+        (["--users", "they.csv"], "--users must be given with --reports"),
+        (["--users", "they.csv", "--reports", "new.csv/a.safetensors"], "--reports must be in a folder"),
+        (["--users", "they.csv", "--reports", "runs"], "--reports must be a file, got a folder"),
+    ):
+        assert said in call(*ask, *words, code=2).stderr
+    plain = [
+        "recommend",
+        "runs/ease",
+        "--new",
+        "new.csv",
+        "--users",
+        "they.csv",
+        "--reports",
+        "a.safetensors",
+    ]
+    assert "ease knows new users by their history alone" in call(*plain, code=2).stderr
+    assert "run gerai, new people" not in call("budget", "history").stdout
+    assert not (shop / "a.safetensors").exists()
+    assert len(machine(*ask, "--users", "they.csv", "--reports", "a.safetensors")) == 4
+    assert "run gerai, new people" in call("budget", "history").stdout
+
+
+def test_settings_that_a_search_chose_are_named_by_the_statement(shop, monkeypatch):
+    monkeypatch.setenv("VEILREC_LEDGER", str(shop / "budget.sqlite"))
+    pytest.importorskip("optuna")
+    call("tune", "dp-gram", "--data", "shop", "--trials", "2", "--out", "runs/tune", "--quiet")
+    best = ["fit", "--config", "runs/tune/best.yaml", "--quiet"]
+    said = call(*best, "--set", "split.valid=0", "--out", "runs/best").stdout
+    assert "chosen on private data" in " ".join(said.split())
+    said = call("fit", "dp-gram", "--data", "shop", "--quiet", "--out", "runs/plain").stdout
+    assert "chosen on private data" not in " ".join(said.split())
+
+
+def test_a_run_without_its_parts(shop):
+    shutil.rmtree(shop / "runs" / "ease" / "private")
+    said = call("evaluate", "runs/ease", code=2).stderr
+    assert "the run must have its private folder (histories, user vectors) to be judged" in said
+    (shop / "runs" / "ease" / "run.json").write_text("[]")
+    for words in (["evaluate", "runs/ease"], ["attack", "runs/ease", "--kind", "links"]):
+        assert "run.json must hold names and values" in call(*words, code=2).stderr
+
+
+def test_the_noise_of_the_ledger_is_that_of_the_statement(shop, monkeypatch):
+    monkeypatch.setenv("VEILREC_LEDGER", str(shop / "budget.sqlite"))
+    said = call("fit", "dpmf", "--data", "shop", "--quiet", "--out", "runs/dpmf").stdout
+    assert "noise: research" in said
+    assert "research noise" in call("budget", "history").stdout
+    said = call("fit", "blurme", "--data", "shop", "--quiet", "--out", "b", "--set", "attribute=sex").stdout
+    assert "noise: none" in said
+
+
+def test_a_refusal_says_what_is_left_before_the_run(shop, monkeypatch):
+    monkeypatch.setenv("VEILREC_LEDGER", str(shop / "budget.sqlite"))
+    call("budget", "set", "shop", "--epsilon", "100", "--delta", "1e-4")
+    said = call("fit", "gerai-users", "--data", "shop", "--out", "runs/gu", "--quiet", code=2).stderr
+    assert "epsilon 100 and delta 0.0001 are left of epsilon 100" in said
+    said = call("fit", "gerai-paper", "--data", "shop", "--out", "runs/gp", "--quiet", code=2).stderr
+    assert "without noise" in said  # that no other limit would help is said at once

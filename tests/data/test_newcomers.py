@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from veilrec.core import DataError
+from veilrec.core import DataError, DataWarning
 from veilrec.data import Categorical, Dataset, Numeric, extremes_of, like, profiles, read_newcomers, scheme_of
 
 
@@ -39,9 +39,9 @@ def test_codes_follow_the_training_data() -> None:
 
 
 def test_what_is_not_known_is_unknown() -> None:
-    found = like(
-        newcomer(city=Categorical(np.array([0], np.int32), ("Lima",))), known().items, scheme_of(known())
-    )
+    somebody = newcomer(city=Categorical(np.array([0], np.int32), ("Lima",)))
+    with pytest.warns(DataWarning, match="attribute city has 'Lima', which the training data do not know"):
+        found = like(somebody, known().items, scheme_of(known()))
     assert found.attributes["city"].codes.tolist() == [-1]
     assert np.isnan(found.attributes["age"].values).all()
 
@@ -103,7 +103,11 @@ def test_tables_of_new_people_are_read_by_the_scheme(tmp_path) -> None:
     )
     found = read_newcomers(events, people, scheme)
     assert found.rating_range == (1, 5)
-    mine = like(found, known().items, scheme).attributes
+    with (
+        pytest.warns(DataWarning, match="attribute shoe has '41.5'"),
+        pytest.warns(DataWarning, match="attribute level has '7'"),
+    ):
+        mine = like(found, known().items, scheme).attributes
     assert (mine["age"].values.tolist(), mine["age"].high) == ([20, 30], 100)
     assert (mine["pay"].values.tolist(), mine["pay"].high) == ([7, 8], None)
     assert mine["shoe"].codes.tolist() == [0, -1]

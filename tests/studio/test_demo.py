@@ -22,7 +22,7 @@ def test_the_networks_of_the_demo_have_the_same_settings():
 
 
 def test_the_networks_of_the_demo_learn_more_than_popularity(monkeypatch):
-    """By validation, where popularity is at .337; GERAI, which leaves it sooner, is stopped sooner."""
+    """By validation, where popularity is at .330; GERAI, which leaves it sooner, is stopped sooner."""
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 1)  # the same figures each time
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

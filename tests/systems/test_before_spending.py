@@ -53,8 +53,8 @@ def assert_untouched(ledger: Ledger) -> None:
 
 CASES: list[tuple[Callable[[], Recommender], dict[str, Any], str]] = [
     (lambda: DPGram(epsilon=5e-6), {}, "epsilon must be large enough for noise on 820 numbers"),
-    (lambda: DPSpectral(epsilon=1e-7, delta=1e-9), {}, "epsilon must be large enough for noise on"),
-    (lambda: DPALS(epsilon=1e-7, delta=1e-9), {}, "epsilon must be large enough for noise on"),
+    (lambda: DPSpectral(epsilon=1e-6, delta=1e-9), {}, "epsilon must be large enough for noise on"),
+    (lambda: DPALS(epsilon=1e-6, delta=1e-9), {}, "epsilon must be large enough for noise on"),
     (lambda: GERAIFunctional(epsilon=1e-5), {}, "epsilon must be large enough for noise on"),
     (lambda: GERAIUsers(epsilon=1e-6), {}, "epsilon must be large enough for noise on"),
     (lambda: DPAE(epsilon=1e-6), {}, "epsilon must be large enough for noise on"),
@@ -80,7 +80,7 @@ def test_refused_before_anything_is_reserved(people, ledger, make, how, words) -
         (lambda: DPALS(exponent=400.0), "exponent must be from 0 to 4"),
         (lambda: DPALS(item_ridge=0.0), "item_ridge must be a finite number above 0"),
         (lambda: GERAIFunctional(scale=1e300), "scale must be at most 1e6"),
-        (lambda: GERAIPaper(loss_epsilon=1e-12), "loss_epsilon must be at least 1e-6"),
+        (lambda: GERAIPaper(loss_epsilon=1e-5), "epsilon must be large enough for noise on 1,890 numbers"),
         (lambda: LapGraphGCN(epsilon=1e-6), "epsilon must be at least 1e-06 in each of its parts"),
         (lambda: PFGNRPaper(split=1 - 1e-8), "epsilon must be at least 1e-06 in each of its parts"),
         (lambda: vr.PFGNR(epsilon=1e-15), "epsilon must be at least 1e-06 in each of its parts"),

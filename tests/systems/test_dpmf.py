@@ -98,12 +98,12 @@ def test_public_vectors_know_nothing_of_the_data() -> None:
     data = parts().train
     other = data.take(np.arange(len(data)) % 2 == 0)
     one, two = (
-        DPMF(user_vectors="public", epsilon=1e-9).fit(d, seed=1, progress=False, secure=False)
+        DPMF(user_vectors="public", epsilon=1e-6).fit(d, seed=1, progress=False, secure=False)
         for d in (data, other)
     )
-    np.testing.assert_allclose(one.shared["item_vectors"], two.shared["item_vectors"], rtol=1e-5)
+    np.testing.assert_allclose(one.shared["item_vectors"], two.shared["item_vectors"], rtol=1e-3)
     one, two = (
-        DPMF(epsilon=1e-9).fit(d, seed=1, progress=False, secure=False) for d in (data, other)
+        DPMF(epsilon=1e-6).fit(d, seed=1, progress=False, secure=False) for d in (data, other)
     )  # the fitted form still tells them apart: through the Hessian
     assert not np.allclose(one.shared["item_vectors"], two.shared["item_vectors"], rtol=1e-2)
 

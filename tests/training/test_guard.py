@@ -106,10 +106,18 @@ def test_research_noise_repeats_and_says_so(data) -> None:
     assert (fit(data, seed=3).shared["counts"] != one.shared["counts"]).any()
 
 
-def test_validation_data_are_named_in_the_statement(data) -> None:
+def test_choices_on_private_data_are_named_in_the_statement(data) -> None:
+    """Epochs that validation chose, settings that a search chose; not validation data that nobody read."""
     parts = vr.split.holdout(data, test=0.1, valid=0.1, seed=1)
-    model = NoisyPopularity().fit(parts.train, parts.valid, progress=False)
-    assert any("chosen on private data" in warning for warning in model.guarantee.warnings)
+
+    def warned(model: Recommender, **how) -> bool:
+        model.fit(parts.train, parts.valid, progress=False, **how)
+        return any("chosen on private data" in warning for warning in model.guarantee.warnings)
+
+    assert not warned(NoisyPopularity())
+    assert warned(NoisyPopularity(), tuned=True)
+    assert warned(vr.PFGNR(epochs=1, embedding_size=4, validate_every=1))
+    assert not warned(vr.systems.DPGram())
 
 
 def test_validation_data_bring_no_attributes(data, monkeypatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from veilrec.core import DataError
+from veilrec.core import DataError, DataWarning
 from veilrec.data.dataset import Categorical, Dataset, Numeric, check_inside
 from veilrec.data.formats import open_table, siblings
 from veilrec.data.frames import kind_of
@@ -19,6 +20,7 @@ from veilrec.data.profiles import rating_statistics
 from veilrec.data.read import read
 from veilrec.data.read_attributes import as_text, attribute
 
+_STRANGE = "attribute {} has {}, which the training data do not know: counted as unknown"
 _REMEDY = "That is the range of the training data: correct the value, or leave it out."
 
 
@@ -61,6 +63,10 @@ def like(people: Dataset, items: Ids, scheme: Mapping[str, Any] | None = None) -
                     f"attribute {name} must be categorical, as in the training data, got numbers."
                 )
             words = own.categories if own is not None else ()
+            held = np.unique(own.codes) if own is not None else ()
+            strange = [words[code] for code in held if code >= 0 and words[code] not in place]
+            if strange:
+                warnings.warn(_STRANGE.format(name, ", ".join(map(repr, strange))), DataWarning, 3)
             table = np.array([*(place.get(word, -1) for word in words), -1], np.int32)
             found = table[own.codes] if own is not None else np.full(people.n_users, -1, np.int32)
             attributes[name] = Categorical(found, tuple(about["categories"]))

@@ -126,6 +126,7 @@ def fit_run(
             secure=spec.secure,
             ledger=ledger,
             population=data.name,
+            tuned=spec.tuned,
         )
     except Exception:
         if not resumed and not (folder / "checkpoints").exists():  # refused: nothing is spent or kept
@@ -212,6 +213,9 @@ def evaluate_run(
     True
     """
     run = open_run(path)
+    if not (run.folder / "private").is_dir():
+        message = "the run must have its private folder (histories, user vectors) to be judged, got none. "
+        raise DataError(message + "This is its shareable part: ask its owner.", file=run.folder)
     _, split = run.parts(data, data_dir)
     lengths = run.spec.evaluate.k if k is None else k
     way = protocol or run.spec.evaluate.protocol
@@ -331,4 +335,6 @@ def _read_json(path: Path) -> dict[str, Any]:
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"{path.name} cannot be read ({error}). Fit again.", file=path.parent) from error
+    if not isinstance(value, dict):
+        raise DataError(f"{path.name} must hold names and values, got others. Fit again.", file=path.parent)
     return value

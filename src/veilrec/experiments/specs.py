@@ -98,6 +98,8 @@ class Experiment:
     evaluate: EvaluateSpec = EvaluateSpec()
     seed: int = 0
     secure: bool = True
+    tuned: bool = False
+    """Whether the settings were chosen on data of the same people; `veilrec tune` says so in best.yaml."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     out: str | None = None
 

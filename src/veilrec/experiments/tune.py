@@ -120,7 +120,7 @@ def tune(
     )
     write_record(out, record)
     config = Path(out) / "best.yaml"
-    plain = portable_spec(dataclasses.replace(spec, settings=settings))
+    plain = portable_spec(dataclasses.replace(spec, settings=settings, tuned=True))
     plain["settings"] = settings
     plain["data"] = {key: value for key, value in plain["data"].items() if value is not None}
     head = f"# {metric} {best.value:.4f} on the validation part, best of {len(done)} trials.\n"

@@ -23,7 +23,7 @@ from veilrec.privacy.events import (
 from veilrec.privacy.guarantee import Claim, Guarantee
 from veilrec.privacy.ledger import Ledger, Reservation
 from veilrec.privacy.ledger_records import Account, LimitChange, Spend
-from veilrec.privacy.noise import Noise, check_lattice
+from veilrec.privacy.noise import Noise, check_laplace_lattice, check_lattice
 from veilrec.privacy.once import AlreadyReleased, Once
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "UnboundedEvent",
     "UnsupportedEvent",
     "check_clip_norm",
+    "check_laplace_lattice",
     "check_lattice",
     "clip_parts",
     "clip_rows",

@@ -74,6 +74,7 @@ def smallest_noise(
     2.0
     """
     check_budget(epsilon, delta)
+    check(epsilon <= 1e4, "epsilon", "at most 10,000", epsilon, "With more nothing is hidden.")
 
     def over(x: float) -> float:
         """Above 0 when ``events(x)`` cost more than epsilon; nearly a straight line in log x."""

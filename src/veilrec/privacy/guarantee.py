@@ -189,7 +189,7 @@ class Guarantee:
         foreign = [statement.describe(event) for event in named if not drawn[event]]
         check(not foreign, "claims", "about events that were drawn, and no other", foreign)
         safe = all(source.grade == "secure" and not source.in_floats for source in sources)
-        grade = "secure" if safe else "research"
+        grade = ("secure" if safe else "research") if any(source.events for source in sources) else "none"
         return cls(model, reads, not_covered, claims, grade, paper_claim, tuned)
 
     @property
@@ -212,7 +212,9 @@ class Guarantee:
         if loose > 1e-5:
             found.append(f"delta {loose:.3g} is above 1e-5: so likely may the bound fail for somebody.")
         if self.tuned:
-            found.append("settings were chosen on private data, which is outside every epsilon above.")
+            found.append(
+                "settings or epochs were chosen on private data, which is outside every epsilon above."
+            )
         return tuple(found)
 
     def to_dict(self) -> dict[str, Any]:

@@ -205,11 +205,12 @@ class Ledger:
                 limits = queries.limits(db, population)
                 if any((limit.unit, limit.neighbours) not in costs[0] for limit in limits.values()):
                     continue  # a limit came in between
+                for limit in limits.values():  # all parts of a run together, or none of them
+                    pair = (limit.unit, limit.neighbours)
+                    asked = [cost[pair] for cost in costs]
+                    queries.refuse_beyond(limit, queries.total(db, population, pair), spends, asked)
                 numbers = []
                 for place, (spend, cost) in enumerate(zip(spends, costs)):
-                    for limit in limits.values():
-                        pair = (limit.unit, limit.neighbours)
-                        queries.refuse_beyond(limit, queries.total(db, population, pair), spend, cost[pair])
                     spends[place] = replace(spend, reserved_at=now())
                     numbers.append(queries.add_spend(db, spends[place], cost))
                 for number in numbers:  # none is held before all are allowed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -112,16 +112,21 @@ def accounts(db: sqlite3.Connection, population: str) -> list[Account]:
     return found
 
 
-def refuse_beyond(limit: LimitChange, spent: Amount, spend: Spend, asked: Amount) -> None:
-    """Raise :class:`BudgetExhausted` when the spend does not fit under the limit any more."""
+def refuse_beyond(
+    limit: LimitChange, spent: Amount, spends: Sequence[Spend], costs: Sequence[Amount]
+) -> None:
+    """Raise :class:`BudgetExhausted` when the spends of a run do not fit under the limit together."""
+    asked = sum(cost[0] for cost in costs), sum(cost[1] for cost in costs)
     if fits(spent[0] + asked[0], limit.epsilon) and fits(spent[1] + asked[1], limit.delta):
         return
     left = max(0.0, limit.epsilon - spent[0]), max(0.0, limit.delta - spent[1])
-    why = ""
-    if math.isinf(asked[0]):
-        pair = (limit.unit, limit.neighbours)
-        why = why_infinite(spend.events, spend.delta, spend.unit, spend.per_user, *pair)
-        why = f" {why or 'No finite epsilon is known for all interactions of a user together.'}"
+    why, unknown = "", "No finite epsilon is known for all interactions of a user together."
+    for one, cost in zip(spends, costs):
+        if math.isinf(cost[0]):
+            pair = (limit.unit, limit.neighbours)
+            words = why_infinite(one.events, one.delta, one.unit, one.per_user, *pair) or unknown
+            why += f" {words}" if words not in why else ""
+    spend = spends[0]
     raise BudgetExhausted(
         f"run {spend.run!r} asks for {say(asked)} per {limit.unit} of {spend.population!r}, and "
         f"{say(left)} are left of {say((limit.epsilon, limit.delta))}.{why} Nothing was spent.",

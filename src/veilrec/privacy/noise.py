@@ -247,6 +247,18 @@ def _first_bad(x: Floats) -> float | None:
     return float(bad[0]) if bad.size else None
 
 
+def check_laplace_lattice(noise_multiplier: float, numbers: int) -> None:
+    """Refuse, before anything is drawn, Laplace noise that so many numbers cannot hold.
+
+    >>> check_laplace_lattice(1e6, 1890)
+    Traceback (most recent call last):
+        ...
+    ValueError: epsilon must be large enough for noise on 1,890 numbers, got a noise multiplier of 1e+06. \
+Spend more, or release fewer numbers.
+    """
+    _check_room(_APART * numbers * noise_multiplier / LAPLACE_STEPS, noise_multiplier, numbers)
+
+
 def check_lattice(noise_multiplier: float, numbers: int) -> None:
     """Refuse, before anything is drawn, Gaussian noise that so many numbers cannot hold.
 
@@ -256,7 +268,10 @@ def check_lattice(noise_multiplier: float, numbers: int) -> None:
     ValueError: epsilon must be large enough for noise on 1,000,000 numbers, got a noise multiplier of \
 3e+04. Spend more, or release fewer numbers.
     """
-    share = _APART * math.sqrt(numbers) * noise_multiplier / GAUSSIAN_STEPS
+    _check_room(_APART * math.sqrt(numbers) * noise_multiplier / GAUSSIAN_STEPS, noise_multiplier, numbers)
+
+
+def _check_room(share: float, noise_multiplier: float, numbers: int) -> None:
     wide, got = (
         f"large enough for noise on {numbers:,} numbers",
         f"a noise multiplier of {noise_multiplier:.3g}",

@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from veilrec.core import DataError, atomic_path
+from veilrec.core import DataError, atomic_path, check
 from veilrec.data import Dataset
 from veilrec.data.frames import to_polars
 from veilrec.privacy import Ledger
 from veilrec.training import Array, Recommender
 
 NEW_USER = "new user"
+_NONE = "{} knows new users by their history alone."
 _OTHERS = {
     "people": "of other people",
     "model": "for another model",
@@ -101,7 +102,13 @@ def kept_reports(model: Recommender, new: Dataset, file: Path, ledger: Ledger | 
             json.dumps(model.facts.get("profile"), sort_keys=True).encode()
         ).hexdigest(),
     }
+    check(model.takes_reports(), "--reports", "left out", str(file), _NONE.format(model.word))
     if not file.exists():
+        asked = list((model.facts.get("profile") or {}).get("attributes", ()))
+        told = [name for name in asked if name in new.attributes]
+        remedy = "Give a table of them with --users, or leave --reports out: it would spend for nothing."
+        words = f"with one of the attributes {', '.join(asked)}"
+        check(bool(told) or not asked, "new users", words, sorted(new.attributes), remedy)
         found = model.report(new, ledger=ledger)
         with atomic_path(file) as temporary:
             save_file({"reports": found}, temporary, metadata=about)

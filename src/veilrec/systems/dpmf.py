@@ -70,6 +70,7 @@ class DPMF(VectorRecommender):
     word: ClassVar[str] = "dpmf"
     summary: ClassVar[str] = "matrix factorisation with a noisy objective for the item vectors"
     protects: ClassVar[str] = "single interactions, if user_vectors='public'"
+    in_floats: ClassVar[bool] = True
     uncovered: ClassVar[tuple[str, ...]] = (_OWN,)
     not_covered: ClassVar[tuple[str, ...]] = (
         "a user's own list against whoever sees it, since it is made from the user's own interactions",

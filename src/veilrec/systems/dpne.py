@@ -64,6 +64,7 @@ class DPNE(VectorRecommender):
     word: ClassVar[str] = "dpne"
     summary: ClassVar[str] = "network embedding of the user-item graph with a noisy objective"
     protects: ClassVar[str] = "single interactions, by claim only: no epsilon"
+    in_floats: ClassVar[bool] = True
     not_covered: ClassVar[tuple[str, ...]] = (
         "everything: the noise covers an edge only if contexts and degrees do not depend on it",
         "the ids of users and items",

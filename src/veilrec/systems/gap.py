@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 from veilrec.core import check_count, check_fraction, check_non_negative, check_positive, stream
 from veilrec.data import Dataset
-from veilrec.privacy import Claim, default_delta, gaussian_multiplier
+from veilrec.privacy import Claim, check_lattice, default_delta, gaussian_multiplier
 from veilrec.privacy.mechanisms import AggregationPerturbation
 from veilrec.systems.reported_graph import OWN_LIST
 from veilrec.systems.vectors import VectorRecommender, unit_rows
@@ -106,6 +106,10 @@ class GAP(VectorRecommender):
         """
         z = gaussian_multiplier(self.epsilon, self._delta(users), count=self.hops)
         return AggregationPerturbation(z, unit="user", most_edges=2)
+
+    def _check_data(self, public: Dataset) -> None:
+        mechanism, nodes = self.mechanism(public.n_users), public.n_users + public.n_items
+        check_lattice(mechanism.sigma / mechanism.sensitivity, nodes * self.embedding_size)
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         event = self.mechanism(public.n_users).event.named(SUMS).times(self.hops)

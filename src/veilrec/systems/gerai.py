@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from veilrec.core import DataError, check, check_choice, check_positive
+from veilrec.core import DataError, check_choice, check_positive
 from veilrec.data import Dataset, Profiles, profiles, scheme_of
-from veilrec.privacy import Claim, Event, Noise, UnboundedEvent
+from veilrec.privacy import Claim, Event, Noise, UnboundedEvent, check_laplace_lattice
 from veilrec.privacy.mechanisms import MixedPerturber, PaperFunctional, UnaryEncoding
 from veilrec.systems.attention import (
     PAPER_BATCH,
@@ -190,8 +190,9 @@ class GERAIPaper(AttentionRecommender):
         super().__post_init__()
         check_positive("profile_epsilon", self.profile_epsilon)
         check_positive("loss_epsilon", self.loss_epsilon)
-        remedy = "Less asks for more noise than numbers can hold."
-        check(self.loss_epsilon >= 1e-6, "loss_epsilon", "at least 1e-6", self.loss_epsilon, remedy)
+        if self.ablation != "NF":
+            d = self.embedding_size
+            check_laplace_lattice(1 / self.loss_epsilon, d + d * (d + 1) // 2)
         check_choice("ablation", self.ablation, ["", "NL", "NF"])
         check_choice("loss_noise", self.loss_noise, ["step", "once"])
 

@@ -122,7 +122,11 @@ class RAP(VectorRecommender):
         return (Claim(secret, "attribute", "replace", "OX", ("the model and all lists",), leaks),)
 
     def _check_data(self, public: Dataset) -> None:
-        attribute_names(public, self.attributes, self.word)
+        asked = attribute_names(public, self.attributes, self.word)
+        single = [name for name in asked if len(public.attributes[name].categories) < 2]  # type: ignore[union-attr]
+        refused = bool(single) and (bool(self.attributes) or len(single) == len(asked))
+        remedy = "Nothing is to be told apart: leave it out, or declare its categories."
+        check(not refused, "attributes", "of two classes or more", single, remedy)
 
     def _fit(self, job: Job) -> None:
         assert job.guard is not None

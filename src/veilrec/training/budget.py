@@ -17,11 +17,13 @@ def reserve(
     claims: Sequence[Claim],
     noise: Noise,
     job: Job | None,
+    in_floats: bool = False,
 ) -> list[Reservation]:
     """One reservation per claim that pays, all or none.
 
     With a checkpoint folder the job's notes there name them, and a fit that goes on continues them instead of
-    paying again; so does one that has ended, which draws nothing more.
+    paying again; so does one that has ended, which draws nothing more. ``in_floats``: the noise is a formula,
+    booked as for research.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -43,7 +45,8 @@ def reserve(
             ledger.resume(number, events=claim.events, **about)  # type: ignore[arg-type]
             for number, claim in zip(job.reservations, claims, strict=True)
         ]
-    held = ledger.reserve_claims(population, fingerprint, claims, run=run, grade=noise.grade)
+    grade = "research" if in_floats else noise.grade
+    held = ledger.reserve_claims(population, fingerprint, claims, run=run, grade=grade)
     if job is not None:
         job.paid([one.id for one in held])
     return held

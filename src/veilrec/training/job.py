@@ -221,6 +221,22 @@ class Job:
         check(bool(self.key) and key == self.key, "checkpoint", same, str(where), _ANEW)
 
 
+def check_sizes(settings: Mapping[str, Any]) -> None:
+    """Refuse budgets and rates of a size that no fit can work with, before anything is spent.
+
+    >>> check_sizes({"epsilon": 1e-12})
+    Traceback (most recent call last):
+        ...
+    ValueError: epsilon must be from 1e-06 to 1e+09, got 1e-12. With less nothing is told.
+    """
+    for name, value in settings.items():
+        if name.endswith("epsilon") and isinstance(value, int | float):
+            remedy = "With less nothing is told." if value < 1 else "With more nothing is hidden."
+            check(1e-6 <= value <= 1e9, name, "from 1e-06 to 1e+09", value, remedy)
+        if name == "learning_rate":
+            check(value <= 1e3, name, "at most 1000", value, "0.001 to 0.1 is usual.")
+
+
 def check_device(device: str) -> None:
     """Refuse a device that there is not, before anything is spent.
 

@@ -27,7 +27,7 @@ from veilrec.privacy import Claim, Guarantee, Ledger, Noise, UnboundedEvent
 from veilrec.training.budget import book_reports, reserve
 from veilrec.training.codes import codes_of, list_frame, rows_of
 from veilrec.training.guard import STOPPING, DataGuard, strip
-from veilrec.training.job import Array, Job, check_device, fit_key
+from veilrec.training.job import Array, Job, check_device, check_sizes, fit_key
 
 
 @dataclasses.dataclass(eq=False)
@@ -62,6 +62,8 @@ class Recommender(ABC):
     """Names of private arrays that the server holds; None: all of them, because the server trained it."""
     uncovered: ClassVar[tuple[str, ...]] = ()
     """Purposes for which a private system looks at data without noise: the statement names them."""
+    in_floats: ClassVar[bool] = False
+    """Whether its noise is a floating-point formula, which is for research whatever its source."""
     bare: ClassVar[str] = ""
     """Why no epsilon covers the interactions of a private system that makes no claim about them. The ledger
     is told: to a limit per user or interaction such a fit is an unbounded spend."""
@@ -121,9 +123,12 @@ class Recommender(ABC):
 
     def _score_histories(self, histories: sp.csr_matrix) -> Array:
         """Scores [rows, n_items] in float32 of users known only by what they have interacted with."""
+        others = "ease, item-knn, ials, gf-cf, lightgcn"
+        if self.is_private():
+            others = "pf-gnr, pf-gnr-sums, gerai, dp-gram; see `veilrec models` for what each protects"
         raise CannotFoldIn(
             f"{self.word} learns one vector per user and cannot serve a user who was not in its data. "
-            "Fit again with the new users, or use a model that can (ease, item-knn, ials, gf-cf, lightgcn)."
+            f"Fit again with the new users, or use a model that can ({others})."
         )
 
     def _report_of(self, people: Dataset, noise: Noise) -> Array:
@@ -148,6 +153,16 @@ class Recommender(ABC):
         """
         return cls._claims is not Recommender._claims
 
+    @classmethod
+    def takes_reports(cls) -> bool:
+        """Whether the model can be told of new users by :meth:`report`.
+
+        >>> import veilrec as vr
+        >>> vr.GERAI.takes_reports(), vr.EASE.takes_reports()
+        (True, False)
+        """
+        return cls._report_of is not Recommender._report_of
+
     # -- fitting ------------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, Any]:
@@ -166,6 +181,7 @@ class Recommender(ABC):
         secure: bool = True,
         ledger: Ledger | None = None,
         population: str | None = None,
+        tuned: bool = False,
     ) -> Self:
         """Train on ``train``; iterative models stop early on ``valid``, and only on it.
 
@@ -176,9 +192,13 @@ class Recommender(ABC):
         Noise and sampling coins come from the operating system; only ``secure=False`` lets the seed drive
         them too, and then the statement says that the noise is for research. With a ``ledger`` the budget of
         the ``population`` (by default the name of the data) is reserved before the data are touched.
+        ``tuned``: the settings were chosen on data of the same people; the statement says so.
         """
+        good = isinstance(train, Dataset)
+        check(good, "train", "a Dataset", type(train).__name__, "Make one with veilrec.read or veilrec.load.")
         check_count("seed", seed, 0)
         check_device(device)
+        check_sizes(self.settings())
         if len(train) == 0:
             raise DataError(f"{train.name} has no interactions to train on. Give at least one.")
         if valid is not None:
@@ -202,13 +222,15 @@ class Recommender(ABC):
         held = []
         if ledger is not None and claims:
             name = population or train.name
-            held = reserve(ledger, train, name, self.word, (*claims, *self._unclaimed()), noise, job)
+            paid = (*claims, *self._unclaimed())
+            held = reserve(ledger, train, name, self.word, paid, noise, job, in_floats=self.in_floats)
         self.shared, self.private, self.facts, self._statement = {}, {}, {}, None
         self._users, self._items, self._history = train.users, train.items, train.matrix()
         self._frame_kind = train.frame_kind
         began = time.perf_counter()
         self._fit(job)
-        self._state(job, (*claims, *self._claims_after(noise)), tuned=valid is not None)
+        chosen = tuned or any("valid" in entry for entry in job.log)  # of settings, or of epochs
+        self._state(job, (*claims, *self._claims_after(noise)), chosen)
         job.end()
         for reservation in held:
             reservation.release()
@@ -270,7 +292,8 @@ class Recommender(ABC):
         check(not open_looks, "looks at the data", "covered by an event or named as not", open_looks, remedy)
         listed = job.guard.read_off(self.facts.get("profile", {}).get("attributes", ()))
         words = f"the list of categories of {', '.join(listed)}, read off the data: declare it (categories=)"
-        looked = {purpose for _, purpose in job.guard.looks} | ({STOPPING} if tuned else set())
+        stopped = any("valid" in entry for entry in job.log)
+        looked = {purpose for _, purpose in job.guard.looks} | ({STOPPING} if stopped else set())
         self._statement = Guarantee.of(
             self.word,
             claims,

@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 # Cells of the block that an encoder works on at a time.
 BLOCK = 1 << 22
-_LEAST, _NOTHING = 1e-6, "With less nothing is told."
+_LEAST, _MOST, _NOTHING = 1e-6, 1e9, "With less nothing is told."
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +110,7 @@ def check_spend(epsilon: float, *parts: float) -> None:
     check_positive("epsilon", epsilon)
     least = min((epsilon, *parts))
     check(least >= _LEAST, "epsilon", f"at least {_LEAST:g} in each of its parts", least, _NOTHING)
+    check(epsilon <= _MOST, "epsilon", f"at most {_MOST:g}", epsilon, "With more nothing is hidden.")
 
 
 def report(rows: Ints, items: Ints, edges: Edges) -> Any:

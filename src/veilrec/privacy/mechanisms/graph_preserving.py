@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veilrec.core import check_fraction, check_positive
+from veilrec.core import check_fraction
 from veilrec.privacy.events import Event, LaplaceEvent
-from veilrec.privacy.mechanisms.graph import Edges, report
+from veilrec.privacy.mechanisms.graph import Edges, check_spend, report
 from veilrec.privacy.mechanisms.graph_response import EdgeResponse
 from veilrec.privacy.mechanisms.graph_sampling import false_cells
 from veilrec.privacy.noise import Noise
@@ -42,8 +42,9 @@ class DegreePreserving:
     split: float = 0.9
 
     def __post_init__(self) -> None:
-        check_positive("epsilon", self.epsilon)
+        check_spend(self.epsilon)
         check_fraction("split", self.split)
+        check_spend(self.epsilon, self.degree_epsilon)
 
     @property
     def response(self) -> EdgeResponse:

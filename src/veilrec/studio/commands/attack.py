@@ -13,6 +13,7 @@ from veilrec.studio.commands.base import (
     DataDir,
     Json,
     Quiet,
+    check_target,
     each_once,
     emit,
     numbers_of,
@@ -107,6 +108,8 @@ def attack(
     of_links |= {"--leave-out": leave_out}
     for flag, value in (of_links if kind == "attribute" else of_attributes).items():
         check(value is None, flag, f"left out of an attack of kind {kind!r}", value)
+    check_target("--out", out)
+    check_target("--plot", plot)
     model, histories, about = _opened(run, data, data_dir)
     loud = not (quiet or as_json)
     began = time.perf_counter()

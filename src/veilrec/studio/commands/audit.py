@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from veilrec.studio.commands.base import Json, Quiet, console, emit, say, silent
+from veilrec.studio.commands.base import Json, Quiet, check_target, console, emit, say, silent
 
 if TYPE_CHECKING:
     from veilrec.attacks import Curve, Finding, Trial
@@ -62,6 +62,7 @@ def _run(
 
     single = len(trials) == 1
     check(single or out is None, "--out", "given for one mechanism only", str(out))
+    check_target("--out", out)
     noise = Noise.choose(seed is None, seed, "audit")
     loud = not (quiet or as_json)
     # Each audit of several gets its share of the level, so that all together hold at 95 %.

@@ -34,14 +34,41 @@ class Group(TyperGroup):
         except Exception as error:
             if debug or not _is_expected(error):
                 raise
-            say(f"error: {error}", "red")
+            say(f"error: {_words(error)}", "red")
             raise typer.Exit(2) from None
 
 
 def _is_expected(error: Exception) -> bool:
     from veilrec.core import CannotFoldIn, MissingExtra, NotFitted
 
-    return isinstance(error, ValueError | MissingExtra | NotFitted | CannotFoldIn)
+    file = isinstance(error, OSError) and error.filename is not None
+    return file or isinstance(error, ValueError | MissingExtra | NotFitted | CannotFoldIn)
+
+
+def _words(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    return f"{error.filename}: {(error.strerror or type(error).__name__).lower()}. Choose another place."
+
+
+def check_target(flag: str, file: Path | None, *, folder: bool = False) -> None:
+    """Refuse a file, or a folder, that cannot be written, before the work whose result it is to hold."""
+    from veilrec.core import DataError
+
+    if file is None:
+        return
+    if file.is_dir() and not folder:
+        raise DataError(f"{flag} must be a file, got a folder. Choose another name.", file=file)
+    if file.exists() and folder and not file.is_dir():
+        raise DataError(f"{flag} must be a folder, got a file. Choose another name.", file=file)
+    place = file
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if place != file and not place.is_dir():
+        message = f"{flag} must be in a folder, got {place.name!r}, which is a file. Choose another name."
+        raise DataError(message, file=file)
+    if not os.access(place, os.W_OK):
+        raise DataError(f"{flag} must be where you may write. Choose another place.", file=file)
 
 
 def _warn(message: Warning | str, *about: Any, **more: Any) -> None:

@@ -108,9 +108,15 @@ def import_table(
     as_json: Json = False,
 ) -> None:
     """Read and check your own tables, and keep them under a name for --data."""
+    from veilrec.core import check
     from veilrec.data import describe
     from veilrec.experiments.sources import import_data
 
+    ranges = each_once("--attribute-range", map(named_pair_of, attribute_range or []))
+    declared = each_once("--categories", map(named_list_of, categories or []))
+    for flag, given in (("--attribute-range", ranges), ("--categories", declared)):
+        remedy = "It speaks of a column of that table."
+        check(not given or users is not None, flag, "given with --users, a table of users", [*given], remedy)
     data = import_data(
         file,
         name,
@@ -128,8 +134,8 @@ def import_table(
         duplicates=duplicates,
         unknown_users=unknown_users,
         rating_range=pair_of("--rating-range", rating_range),
-        numeric_ranges=each_once("--attribute-range", map(named_pair_of, attribute_range or [])),
-        categories=each_once("--categories", map(named_list_of, categories or [])),
+        numeric_ranges=ranges,
+        categories=declared,
     )
     if as_json:
         emit(describe(data).to_dict())

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from veilrec.studio.commands.base import DataDir, Json, Quiet, console, emit, say, silent, words_of
+from veilrec.studio.commands.base import (
+    DataDir,
+    Json,
+    Quiet,
+    check_target,
+    console,
+    emit,
+    say,
+    silent,
+    words_of,
+)
 
 
 def reproduce(
@@ -34,6 +44,7 @@ def reproduce(
     from veilrec.experiments import command_line, write_table
     from veilrec.experiments import reproduce as run
 
+    check_target("--out", out, folder=True)
     loud = not (quiet or as_json)
     chosen = None if rows is None else tuple(rows.split(";"))
     record = run(

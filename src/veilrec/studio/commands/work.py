@@ -19,6 +19,7 @@ from veilrec.studio.commands.base import (
     Protocol,
     Quiet,
     Set,
+    check_target,
     console,
     emit,
     numbers_of,
@@ -92,6 +93,7 @@ def fit(
     flags |= {"device": device, "out": text_of(out), "secure": False if research else None}
     spec = load_config(config, overrides or [], flags=flags)
     folder = Path(spec.out or f"runs/{spec.model}-{short_name(spec.data.source)}")
+    check_target("out", folder, folder=True)
     done = (folder / "record.json").exists() and not overwrite
     spends = spec.secure and SYSTEMS[spec.model].is_private()
     fit_run(
@@ -160,6 +162,10 @@ def recommend(
     ways = [bool(user), everyone, history is not None, new is not None]
     check(sum(ways) == 1, "users", "named by one of --user, --all, --history and --new", sum(ways))
     check(new is not None or not (people or reports), "--users and --reports", "given with --new", "no --new")
+    remedy = "A profile reaches a model as a report, which is drawn once and kept in a file: --reports FILE."
+    check(people is None or reports is not None, "--users", "given with --reports", str(people), remedy)
+    check_target("--csv", csv)
+    check_target("--reports", reports)
     model = load_model(run)
     found = lists(
         model,
@@ -223,6 +229,7 @@ def report(
     """One self-contained page of runs, comparisons and tunings."""
     from veilrec.studio.report import write_report
 
+    check_target("--out", out)
     page = write_report(folders, out, title=title)
     if as_json:
         emit({"page": str(page), "bytes": page.stat().st_size})
