@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 # Cells of the block that an encoder works on at a time.
 BLOCK = 1 << 22
-_LEAST, _MOST, _NOTHING = 1e-6, 1e9, "With less nothing is told."
+_LEAST, _MOST, _NOTHING = 1e-6, 1e4, "With less nothing is told."
 
 
 @dataclass(frozen=True, eq=False)
