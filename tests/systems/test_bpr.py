@@ -106,7 +106,9 @@ def test_bad_settings_and_divergence() -> None:
     with pytest.raises(ValueError, match="regularization must be a finite number, 0 or above"):
         BPR(regularization=-1)
     with pytest.raises(ValueError, match=r"loss must be finite, got .* Lower the learning rate"):
-        BPR(learning_rate=1e30, epochs=3).fit(data(), progress=False)
+        BPR(learning_rate=1000.0, regularization=1e20, epochs=3).fit(data(), progress=False)
+    with pytest.raises(ValueError, match="learning_rate must be at most 1000, got 1e"):
+        BPR(learning_rate=1e30).fit(data(), progress=False)
 
 
 @needs_data

@@ -227,12 +227,12 @@ def check_sizes(settings: Mapping[str, Any]) -> None:
     >>> check_sizes({"epsilon": 1e-12})
     Traceback (most recent call last):
         ...
-    ValueError: epsilon must be from 1e-06 to 1e+09, got 1e-12. With less nothing is told.
+    ValueError: epsilon must be from 1e-06 to 1e+12, got 1e-12. With less nothing is told.
     """
     for name, value in settings.items():
         if name.endswith("epsilon") and isinstance(value, int | float):
             remedy = "With less nothing is told." if value < 1 else "With more nothing is hidden."
-            check(1e-6 <= value <= 1e9, name, "from 1e-06 to 1e+09", value, remedy)
+            check(1e-6 <= value <= 1e12, name, "from 1e-06 to 1e+12", value, remedy)
         if name == "learning_rate":
             check(value <= 1e3, name, "at most 1000", value, "0.001 to 0.1 is usual.")
 
