@@ -269,7 +269,9 @@ def test_as_many_liars_as_can_be_spared_do_not_stop_the_round() -> None:
 def test_more_wrong_shares_than_can_be_spared_lose_the_round_loudly(liars, gone) -> None:
     one = Round().phase("keys").phase("shares").phase("masked")
     one.phase("reveal", *gone, change={name: lies(one, name, "bob") for name in liars})
-    words = r"secret must be the one promised, got others\. Too many .* The mask of bob stays: start another"
+    words = (
+        r"secret must be the one promised, got others\. Too many .* The mask of bob stays: the round is lost"
+    )
     with pytest.raises(ValueError, match=words):
         one.opened()
 

@@ -13,6 +13,7 @@ import pytest
 import veilrec as vr
 from veilrec.core import BudgetExhausted, DataWarning
 from veilrec.data import Categorical, Dataset
+from veilrec.data.profiles import rating_statistics
 from veilrec.privacy import Ledger
 from veilrec.systems import (
     DPAE,
@@ -113,10 +114,13 @@ def test_notes_without_their_parts_cost_nothing(people, ledger, tmp_path, notes)
     assert_untouched(ledger)
 
 
-def test_looking_for_a_folder_leaves_none_behind(people, tmp_path) -> None:
-    with pytest.raises(ValueError, match="typical must name"):
-        BlurMe(typical={"F": ["nope"], "M": []}).fit(people, progress=False, checkpoint=tmp_path / "a" / "b")
-    assert list(tmp_path.iterdir()) == []
+def test_looking_for_a_folder_leaves_none_behind(people, ledger, tmp_path) -> None:
+    ledger.set_limit("shop", epsilon=0.1, delta=0.0)
+    with pytest.raises(BudgetExhausted):
+        DPGram().fit(
+            people, progress=False, ledger=ledger, population="shop", checkpoint=tmp_path / "a" / "b"
+        )
+    assert not (tmp_path / "a").exists()
 
 
 # -- what no epsilon covers ----------------------------------------------------------------------------------
@@ -151,6 +155,8 @@ def test_reports_without_noise_are_an_unbounded_spend(people, ledger) -> None:
     ledger.set_limit("newcomers", epsilon=0.1, delta=1e-5, unit="attribute", neighbours="replace")
     with pytest.raises(BudgetExhausted):
         model.report(vr.synthetic(5, 40, 60, seed=3), ledger=ledger, population="newcomers")
+    unasked = GERAIUsers(**NET).fit(dataclasses.replace(people, attributes={}), progress=False)
+    assert len(unasked.report(vr.synthetic(5, 40, 60, seed=3), ledger=ledger, population="newcomers")) == 5
     plain = vr.GCN(**NET).fit(people, progress=False)  # states that it keeps nothing: nothing is booked
     assert len(plain.report(vr.synthetic(5, 40, 60, seed=3), ledger=ledger, population="others")) == 5
 
@@ -205,6 +211,13 @@ def rated(people: Dataset, low: float, high: float) -> Dataset:
 def test_any_scale_of_ratings(people, span, make) -> None:
     model = make(**NET).fit(rated(people, *span), progress=False)
     assert np.isfinite(model.scores()).all()
+
+
+def test_even_parts_of_a_long_scale_are_filled_alike() -> None:
+    data = Dataset.from_arrays(["ann"] * 20, range(20), rating=np.arange(0, 100, 5.0), rating_range=(0, 100))
+    found = rating_statistics(data)
+    assert [found[f"count {at:g}"][0] for at in range(5, 100, 10)] == [2.0] * 10
+    assert found["share positive"][0] == pytest.approx(0.2)
 
 
 def test_an_attribute_without_a_value_is_left_out_by_name(people) -> None:

@@ -7,7 +7,7 @@ from veilrec.crypto.masked_sum import MaskedSum
 from veilrec.crypto.packing import Packing
 from veilrec.crypto.paillier import Ciphertexts, Encryptor, decrypt
 from veilrec.crypto.paillier_sum import PaillierSum
-from veilrec.crypto.parties import AGGREGATOR, Refusal, Spoilt, SumAggregator, SumClient
+from veilrec.crypto.parties import AGGREGATOR, Refusal, SumAggregator, SumClient
 from veilrec.crypto.plain_sum import PlainSum
 from veilrec.crypto.sums import SecureSum, Total
 
@@ -26,7 +26,6 @@ __all__ = [
     "SUMS",
     "SecretKey",
     "SecureSum",
-    "Spoilt",
     "SumAggregator",
     "SumClient",
     "Total",

@@ -13,9 +13,10 @@ stays hidden behind its b_u. Simply masking again among the survivors would not 
 late vector, the two sums would differ by exactly one client's values.
 
 More than half of the clients must stay to the end. Wrong shares at the end are left out, and refused by name
-where that can be told. A client that deals shares which nobody can open, or promises another b_u than it
-uses, ends the try (:class:`Spoilt` names it), and the round is played again without it: its mask stays, so
-the sum of the first try is never known. So does one whose shares too many others changed at the end.
+where that can be told; with more of them than :func:`shamir.recover` can leave out, the round is lost. So it
+is if a client deals shares that nobody can open, or promises another b_u than it uses. A lost round must not
+be played again with the same vectors and fewer clients: whoever opens the first one later, with more patience
+or with shares that a liar kept back, has two sums that differ by one client's vector.
 Not offered: protection from a server that invents clients or shows different lists to different clients (that
 needs signed keys), and sight of a vector out of range: the sum of all is checked, and a sum that no honest
 clients can have made is refused.
@@ -37,7 +38,7 @@ from veilrec.core import check
 from veilrec.crypto.fixed_point import Integers
 from veilrec.crypto.masks import SEAL_BYTES, agree, derive, expand, seal, unseal
 from veilrec.crypto.messages import join_entries, split_entries
-from veilrec.crypto.parties import Refusal, Spoilt, SumAggregator, SumClient
+from veilrec.crypto.parties import Refusal, SumAggregator, SumClient
 from veilrec.crypto.shamir import SHARE_BYTES, recover, split
 from veilrec.crypto.sums import SecureSum, write_sum
 
@@ -236,10 +237,8 @@ class _MaskedAggregator(SumAggregator):
         try:
             secret, wrong = recover(parts, threshold, lambda found: self._promised(name, found))
         except ValueError as error:
-            words = f"{error} The mask of {name} stays: start another round."
-            if len(self._revealed) >= threshold:  # enough have answered; what they hold of it is no good
-                raise Spoilt(name, words) from None
-            raise ValueError(words) from None
+            words = "the round is lost, and its vectors must not be sent again."
+            raise ValueError(f"{error} The mask of {name} stays: {words}") from None
         for liar in (names[x] for x in wrong):
             del self._revealed[liar][name]
             reason = f"share of {name}'s secret must fit the others', got another. {liar} changed it"

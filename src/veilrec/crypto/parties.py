@@ -27,18 +27,6 @@ class Refusal(NamedTuple):
     reason: str
 
 
-class Spoilt(ValueError):
-    """A round that cannot be opened for what one client did; ``client`` names it.
-
-    >>> Spoilt("ann", "The mask of ann stays.").client
-    'ann'
-    """
-
-    def __init__(self, client: str, reason: str) -> None:
-        super().__init__(reason)
-        self.client = client
-
-
 class SumClient(ABC):
     """A client in one round: one answer per phase, none of them twice.
 

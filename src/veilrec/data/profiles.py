@@ -213,7 +213,8 @@ def rating_statistics(data: Dataset) -> dict[str, NDArray[np.float64]]:
         return out
     low, high = data.rating_range
     levels, width = _levels(low, high)
-    level = np.clip(np.rint((data.rating - levels[0]) / width).astype(np.int64), 0, len(levels) - 1)
+    place = np.rint(data.rating - levels[0]) if width is None else np.floor((data.rating - low) / width)
+    level = np.clip(place.astype(np.int64), 0, len(levels) - 1)
     table = np.zeros((data.n_users, len(levels)))
     np.add.at(table, (data.user, level), 1.0)
     some = np.maximum(count, 1)[:, None]
@@ -238,11 +239,11 @@ def rating_statistics(data: Dataset) -> dict[str, NDArray[np.float64]]:
     return out
 
 
-def _levels(low: float, high: float) -> tuple[NDArray[np.float64], float]:
-    """Whole numbers of a scale, if they are 2 to 10, else the middles of ten even parts; how far apart."""
+def _levels(low: float, high: float) -> tuple[NDArray[np.float64], float | None]:
+    """Whole numbers of a scale, if they are 2 to 10, else the middles of ten even parts and their width."""
     whole = np.arange(math.floor(low), math.floor(high) + 1, dtype=np.float64)
     if 2 <= len(whole) <= _LEVELS:
-        return whole, 1.0
+        return whole, None
     width = (high - low) / _LEVELS
     return np.asarray(low + width * (np.arange(_LEVELS) + 0.5), np.float64), width
 

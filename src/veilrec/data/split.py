@@ -6,9 +6,9 @@ function of the data, the settings and the seed; its fingerprint covers all thre
 The seed of a split is public. If it drove one stream for all rows, a user more or less would move everybody's
 rows between the parts, and no claim about a user who is added or removed would hold of the data as they were
 before the split. So the place of a row is drawn from the seed, the user's id, the item's id and nothing else:
-without one user all others keep their parts, and without one interaction at most one other row of the same
-user changes its part. Splits that look at everybody's rows say so in ``Dataset.shaped``, and statements
-repeat it.
+without one user all others keep their parts, and without one interaction only rows of the same user change
+theirs: at most three, at the borders between the parts (of repeated pairs, more). Splits that look at
+everybody's rows say so in ``Dataset.shaped``, and statements repeat it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from veilrec.data.dataset import Dataset
 from veilrec.data.ids import Ids
 
 _TRAIN, _VALID, _TEST = 0, 1, 2
-_ALONE = {"draw": "each user alone"}
+_ALONE, _CARVED_ALONE = {"draw": "each user alone"}, {"carve_draw": "each user alone"}
 _JOINT = "a split drawn for all users together: one user more or less moves everybody's rows"
 _CUT = "the cut in time of the split, read off everybody's rows"
 
@@ -133,7 +133,7 @@ def holdout(
     _check_fractions(test, valid)
     parts = _by_rank(data, _random_rank(data, seed, "holdout", joint), test, valid)
     settings = {"test": test, "valid": valid, "seed": int(seed), **({} if joint else _ALONE)}
-    return _split(data, parts, "holdout", settings, expect=valid > 0, shaped=_JOINT if joint else "")
+    return _split(data, parts, "holdout", settings, expect=valid > 0)
 
 
 def default_split(data: Dataset, seed: int = 0) -> Split:
@@ -184,7 +184,7 @@ class _Folds(Sequence[Split]):
         number = range(self.k)[place]
         parts = _TEST * (self.fold == number).astype(np.uint8)
         settings = {"k": self.k, "fold": number, "seed": self.seed}
-        return _split(self.data, parts, "k_fold", settings, shaped=_JOINT)
+        return _split(self.data, parts, "k_fold", settings)
 
 
 def leave_one_out(data: Dataset, valid: bool = True) -> Split:
@@ -241,7 +241,7 @@ def global_temporal(data: Dataset, test: float = 0.2, valid: float = 0.0) -> Spl
         parts[time >= cut(int((time < test_from).sum()), valid)] = _VALID
     parts[time >= test_from] = _TEST
     settings = {"test": test, "valid": valid}
-    return _split(data, parts, "global_temporal", settings, expect=valid > 0, shaped=_CUT)
+    return _split(data, parts, "global_temporal", settings, expect=valid > 0)
 
 
 def predefined(data: Dataset, test_mask: ArrayLike, valid: float = 0.0, seed: int = 0) -> Split:
@@ -275,10 +275,12 @@ def carve_validation(
     if split.valid is not None:
         raise DataError("the split must have no validation part yet, got one. Carve from a split without it.")
     check(not (last and joint), "joint", "False with last=True, which draws nothing", joint)
-    train = _shaped(split.train, _JOINT if joint else "")
+    train = split.train
     rank = _rank_from_last(train) if last else _random_rank(train, seed, "validation", joint)
     carved = _by_rank(train, rank, 0.0, fraction)
-    how = {"last": True} if last else {"carve_seed": int(seed), **({} if joint else _ALONE)}
+    how = {"last": True} if last else {"carve_seed": int(seed), **({} if joint else _CARVED_ALONE)}
+    settings = {**split.settings, "carved": fraction, **how}
+    train = _shaped(train, split.method, settings)
     parts = split.parts.copy()
     parts[parts == _TRAIN] = carved
     _check_parts(split.train.name, parts, expect=True)
@@ -287,7 +289,7 @@ def carve_validation(
         test=split.test,
         valid=train.take(carved == _VALID),
         method=split.method,
-        settings={**split.settings, "carved": fraction, **how},
+        settings=settings,
         source_fingerprint=split.source_fingerprint,
         parts=parts,
     )
@@ -326,11 +328,10 @@ def _split(
     method: str,
     settings: Mapping[str, Any],
     expect: bool = False,
-    shaped: str = "",
 ) -> Split:
     _check_parts(data.name, parts, expect)
     source = data.fingerprint
-    data = _shaped(data, shaped)
+    data = _shaped(data, method, settings)
     valid = parts == _VALID
     return Split(
         train=data.take(parts == _TRAIN),
@@ -348,8 +349,13 @@ def _rounded(fraction: float, size: NDArray[Any]) -> NDArray[np.int64]:
     return np.floor(np.round(fraction * size, 9) + 0.5).astype(np.int64)
 
 
-def _shaped(data: Dataset, words: str) -> Dataset:
-    return replace(data, shaped=(*data.shaped, words)) if words and words not in data.shaped else data
+def _shaped(data: Dataset, method: str, settings: Mapping[str, Any]) -> Dataset:
+    """The data with what the split has done by looking at everybody's rows."""
+    together = method == "k_fold" or (method == "holdout" and not settings.keys() >= _ALONE.keys())
+    together |= "carve_seed" in settings and not settings.keys() >= _CARVED_ALONE.keys()
+    words = [*([_JOINT] if together else []), *([_CUT] if method == "global_temporal" else [])]
+    new = [one for one in words if one not in data.shaped]
+    return replace(data, shaped=(*data.shaped, *new)) if new else data
 
 
 def _random_order(data: Dataset, seed: int, purpose: str, joint: bool) -> NDArray[np.int64]:
@@ -364,8 +370,10 @@ def _random_order(data: Dataset, seed: int, purpose: str, joint: bool) -> NDArra
 
 def _own_draws(data: Dataset, seed: int, purpose: str) -> NDArray[np.uint64]:
     """64 bits for each row, from the seed, its two ids and how often its pair stood before."""
-    start = np.uint64(stream_seed(seed, "split", purpose, "each user alone"))
-    users, items = (_mixed(_words(ids) ^ start) for ids in (data.users, data.items))
+    users, items = (
+        _mixed(_words(ids) ^ np.uint64(stream_seed(seed, "split", purpose, side)))
+        for ids, side in ((data.users, "users"), (data.items, "items"))
+    )
     cell = data.user.astype(np.int64) * data.n_items + data.item
     order = np.argsort(cell, kind="stable")
     first = np.concatenate([[True], np.diff(cell[order]) != 0])[: len(cell)]

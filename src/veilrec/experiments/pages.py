@@ -120,9 +120,9 @@ def _table_panel(panel: Any, record: Mapping[str, Any], places: list[int]) -> No
         panel.axvline(at, color="#9096a8", linewidth=0.8)
         inside = {"transform": panel.get_xaxis_transform(), "va": "top", "ha": "right"}
         panel.text(at, 0.99, words, fontsize=6, rotation=90, **inside)
-    panel.set_title(_group(heads[places[0]]) if len(drawn) > 1 else heads[drawn[0]], fontsize=9)
-    if len(drawn) > 1:
-        names = panel.get_legend_handles_labels()[1]
+    panel.set_title(heads[drawn[0]] if len(drawn) == 1 else _group(heads[places[0]]), fontsize=9)
+    names = panel.get_legend_handles_labels()[1]
+    if len(drawn) > 1 and names:
         many = 2 if max(map(len, names)) > 12 else len(names)
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.05), "ncol": many}
         panel.legend(**below, fontsize=6, frameon=False, handletextpad=0.3, columnspacing=1.0)

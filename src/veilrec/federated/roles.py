@@ -27,7 +27,6 @@ from veilrec.crypto import (
     Refusal,
     SecretKey,
     SecureSum,
-    Spoilt,
     SumAggregator,
     SumClient,
     Total,
@@ -211,8 +210,8 @@ def run_round(
     ``refused``, with the kind "vector". The reason is the client's own error and may quote one of its values:
     it goes to the caller, who has them all, and not over the wire. A client that fails in the middle counts
     as one whose line broke (kind "answer"), and a message to somebody whom it is not for is thrown away (kind
-    "stray"). A masked round that one client made impossible to open is played again without that client
-    (kind "mask"), with fresh keys: the sum of the first try stays closed.
+    "stray"). A masked round that cannot be opened is lost, and is not played again with the same vectors: see
+    the head of ``masked_sum.py``.
 
     See :class:`KeyServer` for an example.
 
@@ -242,15 +241,7 @@ def run_round(
                 present.append(client)
             except (TypeError, ValueError) as error:
                 refused.append(Refusal(client.name, "vector", str(error)))
-    while True:
-        try:
-            refused += _play(aggregator, present, wire, round, refused)
-            break
-        except Spoilt as error:
-            refused += [*aggregator.refused, Refusal(error.client, "mask", str(error))]
-            present = [client for client in present if client.name != error.client]
-            for client in present:
-                client.offer(wire, client.sum.codec.encode(values[client.name]))
+    refused += _play(aggregator, present, wire, round, refused)
     with _adding(f"In the sum: {', '.join(aggregator.included)}."):
         total = server.read(wire, round)
     strays = [stray for party in everybody for stray in party.strays]

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from veilrec.core import BudgetExhausted, check
-from veilrec.privacy.events import Event
+from veilrec.privacy.events import Event, UnboundedEvent
 from veilrec.privacy.guarantee import UNITS, Unit
 from veilrec.privacy.ledger_records import Account, LimitChange, Spend, fits
 from veilrec.privacy.ledger_units import USUAL, Pair, applies, counted, why_infinite
@@ -121,8 +121,9 @@ def refuse_beyond(
         return
     left = max(0.0, limit.epsilon - spent[0]), max(0.0, limit.delta - spent[1])
     why, unknown = "", "No finite epsilon is known for all interactions of a user together."
+    bare = [one for one in spends if any(isinstance(event, UnboundedEvent) for event in one.events)]
     for one, cost in zip(spends, costs):
-        if math.isinf(cost[0]):
+        if math.isinf(cost[0]) and (not bare or one in bare):  # what no other limit would help stands alone
             pair = (limit.unit, limit.neighbours)
             words = why_infinite(one.events, one.delta, one.unit, one.per_user, *pair) or unknown
             why += f" {words}" if words not in why else ""

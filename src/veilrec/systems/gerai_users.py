@@ -213,8 +213,9 @@ class GERAIUsers(Recommender):
         released = ("all parameters of the network, with them the item vectors", COUNTS)
         events, delta = self._events(public.n_users), default_delta(public.n_users, self.delta)
         size, about = self.embedding_size, self._profiles(public)
+        network = (public.n_items + sum(about.sizes) + 7 * size + 10) * size
         for event in events:  # refused before anything is spent
-            check_lattice(event.noise_multiplier, (public.n_items + sum(about.sizes) + 7 * size + 10) * size)
+            check_lattice(event.noise_multiplier, public.n_items if event.label == COUNTS else network)
         training = Claim("all interactions of a user", "user", "add-remove", "OF", released, events, delta)
         return (training, *(attribute_claims(about, self.attribute_epsilon) if about.category_names else ()))
 

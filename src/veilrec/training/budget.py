@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from veilrec.core import check
 from veilrec.data import Dataset
 from veilrec.privacy import Claim, Ledger, Noise, Reservation
 from veilrec.training.job import Job
@@ -40,6 +41,9 @@ def reserve(
     claims = [claim for claim in claims if not claim.restates]
     fingerprint = data.fingerprint
     if job is not None and job.reservations:
+        same = len(job.reservations) == len(claims)
+        remedy = "Choose another folder, or delete this one and pay again."
+        check(same, "checkpoint", "paid for as this version pays", f"{len(job.reservations)} parts", remedy)
         about = {"population": population, "fingerprint": fingerprint, "ended": job.ended}
         return [
             ledger.resume(number, events=claim.events, **about)  # type: ignore[arg-type]

@@ -395,8 +395,9 @@ class Recommender(ABC):
         noise = Noise.choose(secure, seed, self.word, "report")
         found = self._report_of(like(people, self.items, self.facts.get("profile")), noise)
         if ledger is not None:
+            asked = (self.facts.get("profile") or {}).get("attributes", ())
             raw = self.is_private() and not noise.events
-            if raw and people.attributes:
+            if raw and set(asked) & set(people.attributes):
                 words = f"{self.word} reports attributes as they are"
                 noise.record(UnboundedEvent(reason=words, label="reports", neighbours="replace"))
             book_reports(ledger, people, population or people.name, self.word, noise)
