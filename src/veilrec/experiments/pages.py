@@ -124,7 +124,8 @@ def _table_panel(panel: Any, record: Mapping[str, Any], places: list[int]) -> No
     names = panel.get_legend_handles_labels()[1]
     if len(drawn) > 1 and names:
         many = 2 if max(map(len, names)) > 12 else len(names)
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.05), "ncol": many}
+        low = -0.22 / (0.34 * len(rows))  # under the numbers of the axis, however high the panel is
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, low), "ncol": many}
         panel.legend(**below, fontsize=6, frameon=False, handletextpad=0.3, columnspacing=1.0)
     panel.tick_params(labelsize=7)
     panel.grid(axis="x", color="#e4e6ee")
