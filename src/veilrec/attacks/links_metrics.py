@@ -103,4 +103,5 @@ def _values(hits: Numbers, misses: Numbers) -> Numbers:
         return np.full(len(METRICS), np.nan)
     area = np.trapezoid(hits, misses) / (edges * others)
     precision = np.interp(edges, hits + misses, hits) / edges
-    return np.array([area, precision, np.interp(FALSE_RATE, misses / others, hits / edges)])
+    found = np.array([area, precision, np.interp(FALSE_RATE, misses / others, hits / edges)])
+    return np.asarray(np.clip(found, 0.0, 1.0))  # sums of weights round
