@@ -22,20 +22,36 @@ from veilrec.crypto import (
     PlainSum,
     SecretKey,
     SecureSum,
+    SharedSum,
+    ShareKey,
     SumAggregator,
     SumClient,
     sum_from_bytes,
 )
-from veilrec.crypto.messages import Envelope
+from veilrec.crypto.messages import Envelope, join_entries, split_entries
 
-CODE = FixedPoint(bound=2.0, step=2**-10, clients=6)
+CODE = FixedPoint(bound=8.0, step=2**-10, clients=6)
 NAMES = ("ann", "bob", "cat", "dan", "eve")
+KINDS = ("masked", "paillier", "paillier, proven", "plain", "plain, norm", "shared")
+SHARE_KEY = ShareKey()
 
 
 def backend(word: str, toy: SecretKey, code: FixedPoint = CODE, length: int = 7, least: int = 2) -> SecureSum:
-    if word == "paillier":
-        return PaillierSum(code, length, least, key=toy.public, secret=toy)
-    return SUMS[word](code, length, least)
+    norm = None if word in ("masked", "paillier", "plain") else code.bound
+    if word.startswith("paillier"):
+        return PaillierSum(code, length, least, norm=norm, key=toy.public, secret=toy)
+    if word == "shared":
+        return SharedSum(code, length, least, norm=norm, key=SHARE_KEY.public, secret=SHARE_KEY)
+    return SUMS[word.split(",")[0]](code, length, least, norm=norm)
+
+
+def asked(sums: SecureSum, aggregator: SumAggregator, round: int) -> int:
+    """Let the reader judge all that the aggregator asks; how many questions there were."""
+    count = 0
+    while (question := aggregator.question()) is not None:
+        aggregator.heed(sums.judge(question, round))
+        count += 1
+    return count
 
 
 def vectors(length: int = 7, names: Iterable[str] = NAMES) -> dict[str, np.ndarray]:
@@ -64,6 +80,7 @@ def run(
             reply = clients[name].reply(message)
             replies += [(name, one) for one in (change(name, kind, reply) if change else [reply])]
         inbox = aggregator.gather(replies)
+    asked(sums, aggregator, round)
     return aggregator, sums.open(aggregator.aggregate(), round)
 
 
@@ -71,7 +88,7 @@ def without(values: Mapping[str, np.ndarray], *names: str) -> dict[str, np.ndarr
     return {name: one for name, one in values.items() if name not in names}
 
 
-WORDS = pytest.mark.parametrize("word", sorted(SUMS))
+WORDS = pytest.mark.parametrize("word", KINDS)
 
 
 # ---- the same sum everywhere -------------------------------------------------------------------------------
@@ -80,10 +97,11 @@ WORDS = pytest.mark.parametrize("word", sorted(SUMS))
 @settings(max_examples=15)
 @given(st.data(), st.integers(2, 5), st.integers(1, 30), st.integers(-20, 3), st.integers(1, 2**25))
 def test_all_backends_give_the_same_bits(toy: SecretKey, data, count, length, power, levels) -> None:
-    code = FixedPoint(levels * 2.0**power, 2.0**power, count)
-    numbers = st.lists(st.floats(-code.bound, code.bound), min_size=length, max_size=length)
+    most = levels * 2.0**power  # of a value; a vector of 30 is not longer than 6 times that
+    code = FixedPoint(6 * most, 2.0**power, count)
+    numbers = st.lists(st.floats(-most, most), min_size=length, max_size=length)
     values = {NAMES[i]: np.array(data.draw(numbers)) for i in range(count)}
-    totals = {word: backend(word, toy, code, length).total(values) for word in SUMS}
+    totals = {word: backend(word, toy, code, length).total(values) for word in KINDS}
     assert [Fraction(float(x)) for x in totals["plain"].values] == exact(values, code)
     for total in totals.values():
         assert total.values.tobytes() == totals["plain"].values.tobytes()
@@ -142,8 +160,8 @@ def spoil(sums: SecureSum, how: str) -> Change:
         ("nothing", None),
         ("empty", "message must be at least"),
         ("noise", "message must be a message of veilrec"),
-        ("cut", "bytes long"),
-        ("longer", "bytes long"),
+        ("cut", "bytes"),
+        ("longer", "bytes"),
         ("other name", "sender must be 'cat', got 'ann'"),
         ("other round", "round must be 4, got 3"),
         ("other settings", "settings fingerprint must be"),
@@ -201,17 +219,17 @@ def test_what_is_not_bytes_is_refused_by_name(toy: SecretKey, word: str, thing) 
 
 def test_an_unclipped_share_is_refused_where_it_can_be_seen(toy: SecretKey) -> None:
     sums, values = backend("plain", toy), vectors()
-    unclipped = np.full(7, 2049, "<i8").tobytes()  # the bound is 2048 steps
+    unclipped = np.full(7, 8193, "<i8").tobytes()  # the bound is 8192 steps
 
     def change(name: str, kind: str, reply: bytes) -> Iterable[bytes]:
         return [Envelope(sums.fingerprint, 4).seal(kind, name, unclipped) if name == "cat" else reply]
 
     aggregator, total = run(sums, values, change)
     assert [Fraction(float(x)) for x in total] == exact(without(values, "cat"))
-    assert "encoded values must be from -2048 to 2048, got 2049 at 0" in aggregator.refused[0].reason
-    for word in SUMS:  # and no honest client's code makes one
-        with pytest.raises(ValueError, match="encoded values must be from -2048 to 2048"):
-            backend(word, toy).client("cat", np.full(7, 2049))
+    assert "encoded values must be from -8192 to 8192, got 8193 at 0" in aggregator.refused[0].reason
+    for word in KINDS:  # and no honest client's code makes one
+        with pytest.raises(ValueError, match="encoded values must be from -8192 to 8192"):
+            backend(word, toy).client("cat", np.full(7, 8193))
 
 
 class _Unclipped(SecureSum):
@@ -228,13 +246,13 @@ def test_a_hidden_unclipped_share_stops_the_round_when_the_sum_is_read(toy: Secr
     extra = {"key": toy.public} if base is PaillierSum else {}
     wild = liar(CODE, 7, 2, **extra)
     clients: dict[str, SumClient] = {"ann": honest.client("ann", CODE.encode(np.zeros(7)))}
-    clients["eve"] = wild.client("eve", np.full(7, 2 * 2048 + 1))
+    clients["eve"] = wild.client("eve", np.full(7, 2 * 8192 + 1))
     aggregator = honest.aggregator(0, clients)
     inbox = aggregator.begin()
     for _ in honest.phases:
         inbox = aggregator.gather([(name, clients[name].reply(data)) for name, data in inbox.items()])
     assert aggregator.refused == []
-    with pytest.raises(ValueError, match="encoded values must be from -4096 to 4096, got 4097 at 0"):
+    with pytest.raises(ValueError, match="encoded values must be from -16384 to 16384, got 16385 at 0"):
         honest.open(aggregator.aggregate(), 0)
 
 
@@ -275,6 +293,7 @@ def test_a_sum_of_too_few_is_not_forwarded(toy: SecretKey, word: str) -> None:
         few.gather(
             (name, sums.client(name, CODE.encode(values[name])).reply(begun[name])) for name in NAMES[:2]
         )
+        assert few.question() is None  # nor is the reader asked anything about them
         with pytest.raises(ValueError, match=r"clients in the sum must be at least 3, got \('ann', 'bob'\)"):
             few.aggregate()
     with pytest.raises(ValueError, match="least must be a whole number of at least 2, got 1"):
@@ -293,13 +312,26 @@ def test_bad_aggregates_are_refused(toy: SecretKey, word: str) -> None:
         inbox = aggregator.gather([(name, clients[name].reply(data)) for name, data in inbox.items()])
     with pytest.raises(ValueError, match="phase must be open"):
         aggregator.gather([])
+    proven = word in ("paillier, proven", "shared")
+    if proven:
+        with pytest.raises(ValueError, match=r"proofs must be judged, got .* Ask the reader first"):
+            aggregator.aggregate()
+    assert asked(sums, aggregator, 4) == (0 if not proven else 1 if word == "shared" else 2)
     good = aggregator.aggregate()
     envelope = Envelope(sums.fingerprint, 4)
     payload = envelope.open(good, "aggregate", AGGREGATOR)
-    at = 27 if word == "paillier" else 0  # where the number of clients stands
-    few, many = (payload[:at] + number.to_bytes(4) + payload[at + 4 :] for number in (1, 7))
+    if word == "shared":
+        parts = split_entries(payload)
+        hidden = dict.fromkeys((*NAMES, "fay", "gus"), next(iter(split_entries(parts["hidden"]).values())))
+        few, many = (
+            join_entries({**parts, "hidden": join_entries(dict(list(hidden.items())[:number]))})
+            for number in (1, 7)
+        )
+    else:
+        at = 27 if word.startswith("paillier") else 0  # where the number of clients stands
+        few, many = (payload[:at] + number.to_bytes(4) + payload[at + 4 :] for number in (1, 7))
     for wrong, words in (
-        (payload[:-1], "bytes long"),
+        (payload[:-1], "bytes"),
         (few, "at least 2, got 1"),
         (many, "at most 6, got 7"),
     ):
@@ -333,7 +365,7 @@ def test_random_damage_to_a_ciphertext_is_noticed(toy: SecretKey) -> None:
 
 
 def test_settings_travel_as_bytes(toy: SecretKey) -> None:
-    for word in SUMS:
+    for word in KINDS:
         sums = backend(word, toy)
         assert sum_from_bytes(sums.to_bytes(), insecure=True) == sums
         assert len({sums.fingerprint, backend(word, toy, least=3).fingerprint}) == 2
@@ -352,7 +384,7 @@ def test_settings_that_cannot_be_read_are_told_in_words(toy: SecretKey) -> None:
     for wrong in (None, "text"):
         with pytest.raises(ValueError, match="settings of a sum must be bytes, got <class"):
             sum_from_bytes(wrong)
-    with pytest.raises(ValueError, match="sum must be one of plain, paillier, masked, got 'plane'"):
+    with pytest.raises(ValueError, match="sum must be one of plain, paillier, masked, shared, got 'plane'"):
         sum_from_bytes(plain.replace(b"plain", b"plane"))
     for bad in (b"", b"zz", b"abc", key[:-1], b" " + key):
         with pytest.raises(ValueError, match="key in the settings of a sum must be hexadecimal digits, got"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,24 @@ from veilrec.crypto import (
     AGGREGATOR,
     Encryptor,
     FixedPoint,
+    LengthProof,
     MaskedSum,
+    Packing,
     PaillierSum,
     PlainSum,
     SecretKey,
     SecureSum,
+    SharedSum,
+    ShareKey,
     masked_sum,
 )
-from veilrec.crypto.messages import join_entries, split_entries
+from veilrec.crypto.messages import Envelope, join_entries, split_entries
 from veilrec.federated import SERVER, Aggregator, Client, KeyServer, Wire, run_round
 
 CODE = FixedPoint(bound=1.0, step=2**-12, clients=5)
 LENGTH = 200
 NAMES = ("ann", "bob", "cat", "dan", "eve")
-VALUES = {name: stream(3, name).uniform(-1, 1, LENGTH) for name in NAMES}
+VALUES = {name: stream(3, name).uniform(-1, 1, LENGTH) / 16 for name in NAMES}  # none as long as 1
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +52,14 @@ def parties() -> tuple[Aggregator, list[Client]]:
     return Aggregator(), [Client(name) for name in NAMES]
 
 
+def proven(paillier: PaillierSum) -> list[SecureSum]:
+    key = ShareKey()
+    shared = SharedSum(CODE, LENGTH, norm=1.0, key=key.public, secret=key)
+    return [PlainSum(CODE, LENGTH, norm=1.0), replace(paillier, norm=1.0), shared]
+
+
 def sums(paillier: PaillierSum) -> list[SecureSum]:
-    return [PlainSum(CODE, LENGTH), MaskedSum(CODE, LENGTH), paillier]
+    return [PlainSum(CODE, LENGTH), MaskedSum(CODE, LENGTH), paillier, *proven(paillier)]
 
 
 def test_rounds_over_the_wire_give_the_same_bits_with_every_backend(paillier: PaillierSum) -> None:
@@ -58,23 +69,24 @@ def test_rounds_over_the_wire_give_the_same_bits_with_every_backend(paillier: Pa
             total = run_round(server, aggregator, clients, wire, VALUES, number)
             assert total.values.tobytes() == expected(*NAMES)
             assert (total.included, total.refused) == (NAMES, ())
-        settings = [found for found in wire.transfers if found.sender == SERVER]
+        settings = [found for found in wire.transfers if found.sender == SERVER and b"step" in found.data]
         assert len(settings) == 6  # announced once to each
 
 
-def trained(one: SecureSum, step: float = 0.3, rounds: int = 3) -> np.ndarray:
+def trained(one: SecureSum, step: float = 4.8, rounds: int = 3) -> np.ndarray:
     """A tiny model: every round depends on the sum of the round before, so one wrong bit grows."""
     server, wire, (aggregator, clients) = KeyServer(one), Wire(), parties()
     model = np.zeros(LENGTH)
     for number in range(rounds):
-        gradients = {name: np.tanh(3 * model - VALUES[name]) for name in NAMES}
+        gradients = {name: np.tanh(3 * model - 16 * VALUES[name]) / 16 for name in NAMES}
         model = model - step * run_round(server, aggregator, clients, wire, gradients, number).values
     return model
 
 
 def test_an_encrypted_training_is_the_plain_training(paillier: PaillierSum) -> None:
-    plain, masked, encrypted = (trained(one) for one in sums(paillier))
-    assert plain.tobytes() == masked.tobytes() == encrypted.tobytes()
+    plain, *others = (trained(one) for one in sums(paillier))
+    assert len(others) == 5
+    assert all(plain.tobytes() == one.tobytes() for one in others)
     other = trained(PlainSum(FixedPoint(bound=1.0, step=2**-13, clients=5), LENGTH))
     assert other.tobytes() != plain.tobytes()  # the comparison can fail: half the step, other bits
 
@@ -238,6 +250,22 @@ def test_the_watcher_sees_a_share_that_reaches_another_client(paillier, secret) 
     assert breaches(wire, secret, aggregator, clients) == {"client saw a share"}
 
 
+def test_questions_about_proofs_show_the_server_nothing_of_a_client(paillier, secret) -> None:
+    """It sees what hides the secrets, and blinded evidence; no ciphertext of a vector, and no half."""
+    for one in proven(paillier)[1:]:
+        wire, (aggregator, clients) = Wire(), parties()
+        run_round(KeyServer(one), aggregator, clients, wire, VALUES)
+        assert breaches(wire, secret, aggregator, clients) <= {"server saw a share"}  # hidden secrets pass on
+        heard = b"".join(wire.seen_by(SERVER))
+        assert {found.sender for found in wire.transfers if found.receiver == SERVER} == {AGGREGATOR}
+        for name in NAMES:
+            share = next(found.data for found in wire.transfers if found.sender == name)
+            parts = split_entries(Envelope(one.fingerprint, 0).open(share, "share", name))
+            assert parts.pop("hidden") in heard  # the search can find something
+            for part in parts.values():
+                assert not any(part[at : at + 16] in heard for at in range(64, len(part) - 16, 16))
+
+
 # ---- refusals ----------------------------------------------------------------------------------------------
 
 
@@ -298,12 +326,12 @@ class _Wild(Client):
 
     def offer(self, wire: Wire, integers: np.ndarray) -> None:
         super().offer(wire, integers)
-        self._round._integers = np.full(LENGTH, self.times * CODE.levels)
+        self._round._integers = np.full(LENGTH, int(self.times * CODE.levels))
 
 
 @pytest.mark.parametrize(("times", "noticed"), [(4, False), (6, True)])
 def test_an_unclipped_share_of_a_liar_is_seen_in_the_sum_or_nowhere(paillier, times: int, noticed) -> None:
-    """What the docstring of PaillierSum says cannot be seen, and whom the error names when it is."""
+    """What cannot be seen without a norm, and whom the error names when it is."""
     quiet = dict.fromkeys(NAMES, np.zeros(LENGTH))
     for one in (MaskedSum(CODE, LENGTH), paillier):
         wild = _Wild("eve")
@@ -319,6 +347,38 @@ def test_an_unclipped_share_of_a_liar_is_seen_in_the_sum_or_nowhere(paillier, ti
             total = run_round(*everyone)
             assert (total.included, total.refused) == (NAMES, ())
             assert (total.values == 4.0).all()
+
+
+def _packed(packing: Packing, numbers: np.ndarray) -> list[int]:
+    """As ``Packing.pack``, for numbers of any size."""
+    groups = [numbers[at : at + packing.slots] for at in range(0, len(numbers), packing.slots)]
+    return [sum(int(one) << packing.slot_bits * slot for slot, one in enumerate(group)) for group in groups]
+
+
+@pytest.mark.parametrize("times", [0.08, 1, 4, 6, 2**40])
+def test_an_unclipped_share_of_a_liar_is_refused_where_there_is_a_norm(
+    paillier, times: float, monkeypatch
+) -> None:
+    """Every coordinate at ``times`` the bound: 0.08 x 14 is longer than 1, though no coordinate is."""
+    honest = LengthProof.half
+
+    def half(self: LengthProof, numbers: np.ndarray, key: bytes) -> Any:
+        try:
+            return honest(self, numbers, key)
+        except ValueError:  # the liar's code: the squares it has, and nothing to fill them up with
+            x = np.zeros((4, 64), np.int64)
+            x.reshape(-1)[:LENGTH] = numbers
+            return self.half_of(x, key)
+
+    monkeypatch.setattr(LengthProof, "half", half)
+    monkeypatch.setattr(Packing, "pack", _packed)
+    for one in proven(paillier):
+        wild = _Wild("eve")
+        wild.times = times
+        total = run_round(KeyServer(one), Aggregator(), [*map(Client, NAMES[:4]), wild], Wire(), VALUES)
+        assert total.included == NAMES[:4]
+        assert total.values.tobytes() == expected(*NAMES[:4])
+        assert [(found.client, found.kind) for found in total.refused] == [("eve", "share")]
 
 
 def test_randomisers_are_made_beforehand(paillier: PaillierSum, monkeypatch) -> None:

@@ -3,12 +3,14 @@
 from veilrec.crypto.backends import SUMS, sum_from_bytes
 from veilrec.crypto.fixed_point import FixedPoint
 from veilrec.crypto.keys import KEY_BITS, PublicKey, SecretKey
+from veilrec.crypto.length_proof import LengthProof
 from veilrec.crypto.masked_sum import MaskedSum
 from veilrec.crypto.packing import Packing
 from veilrec.crypto.paillier import Ciphertexts, Encryptor, decrypt
 from veilrec.crypto.paillier_sum import PaillierSum
 from veilrec.crypto.parties import AGGREGATOR, Refusal, SumAggregator, SumClient
 from veilrec.crypto.plain_sum import PlainSum
+from veilrec.crypto.shared_sum import SharedSum, ShareKey
 from veilrec.crypto.sums import SecureSum, Total
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "Encryptor",
     "FixedPoint",
     "KEY_BITS",
+    "LengthProof",
     "MaskedSum",
     "Packing",
     "PaillierSum",
@@ -26,6 +29,8 @@ __all__ = [
     "SUMS",
     "SecretKey",
     "SecureSum",
+    "ShareKey",
+    "SharedSum",
     "SumAggregator",
     "SumClient",
     "Total",

@@ -11,10 +11,11 @@ from veilrec.crypto.keys import PublicKey
 from veilrec.crypto.masked_sum import MaskedSum
 from veilrec.crypto.paillier_sum import PaillierSum
 from veilrec.crypto.plain_sum import PlainSum
+from veilrec.crypto.shared_sum import SharedSum
 from veilrec.crypto.sums import SecureSum
 
-SUMS: dict[str, type[SecureSum]] = {one.word: one for one in (PlainSum, PaillierSum, MaskedSum)}
-_FIELDS = {"bound", "clients", "least", "length", "step", "sum"}
+SUMS: dict[str, type[SecureSum]] = {one.word: one for one in (PlainSum, PaillierSum, MaskedSum, SharedSum)}
+_FIELDS = {"bound", "clients", "least", "length", "norm", "step", "sum"}
 _REMEDY = "Send what to_bytes() of the sum gave, unchanged."
 
 
@@ -34,10 +35,13 @@ def sum_from_bytes(data: bytes, *, insecure: bool = False) -> SecureSum:
     check(good, "settings of a sum", f"JSON with {', '.join(sorted(_FIELDS))}", data[:80], _REMEDY)
     check_choice("sum", found["sum"], SUMS)
     code = FixedPoint(found["bound"], found["step"], found["clients"])
-    length, least = found["length"], found["least"]
-    if found["sum"] != PaillierSum.word:
-        return SUMS[found["sum"]](code, length, least)
+    length, least, norm = found["length"], found["least"], found["norm"]
+    if found["sum"] not in (PaillierSum.word, SharedSum.word):
+        return SUMS[found["sum"]](code, length, least, norm=norm)
     text = found.get("key")
     good = isinstance(text, str) and re.fullmatch("([0-9a-f]{2})+", text) is not None
     check(good, "key in the settings of a sum", "hexadecimal digits", str(text)[:40], _REMEDY)
-    return PaillierSum(code, length, least, key=PublicKey.from_bytes(bytes.fromhex(text), insecure=insecure))
+    raw = bytes.fromhex(text)
+    if found["sum"] == SharedSum.word:
+        return SharedSum(code, length, least, norm=norm, key=raw)
+    return PaillierSum(code, length, least, norm=norm, key=PublicKey.from_bytes(raw, insecure=insecure))

@@ -61,6 +61,11 @@ class MaskedSum(SecureSum):
         ("survivors", "reveal"),  # one share per client: of b_u or of the key
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        remedy = "Nobody can look behind a mask: take SharedSum, or the bound alone."
+        check(self.norm is None, "norm", "None in a masked sum", self.norm, remedy)
+
     @property
     def dtype(self) -> Any:
         """The unsigned words in which masks live: the smallest that hold every sum."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from veilrec.crypto.sums import SecureSum
 
 AGGREGATOR = "aggregator"
+READER = "reader"
 
 
 class Refusal(NamedTuple):
@@ -107,6 +108,17 @@ class SumAggregator(ABC):
                 self.refused.append(Refusal(name, kind, str(error)))
         self._phase += 1
         return self._sealed(self._next(kind))
+
+    def question(self) -> bytes | None:
+        """What the reader must judge before there is a sum; None if nothing is left to ask.
+
+        Each question is made once: after it, :meth:`heed` takes the verdicts.
+        """
+        return None
+
+    def heed(self, verdicts: bytes) -> None:
+        """Take the reader's verdicts: clients whose proof fails are refused."""
+        check(False, "verdicts", "asked for", len(verdicts), "This sum asks nothing.")
 
     def aggregate(self) -> bytes:
         """The message to the reader; refused for fewer clients than agreed."""

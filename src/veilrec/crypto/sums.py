@@ -4,12 +4,19 @@ A round has three kinds of party, and they exchange bytes only:
 
     client        sum.client(name, integers).reply(message) -> message       its own vector
     aggregator    sum.aggregator(round, names): begin, gather, ..., aggregate   no key
-    reader        sum.open(aggregate, round) -> the sum as floats            the key, if there is one
+    reader        sum.judge(question, round) -> verdicts                     the key, if there is one
+                  sum.open(aggregate, round) -> the sum as floats
 
 A backend has one or more phases; in each, the aggregator sends every client that is still there one message
 and gathers the replies. A client that says nothing has dropped out. A reply that is malformed, of another
-round, key or length, out of range where that can be seen, from a stranger or sent twice is refused: it is
-listed with its sender and the reason, nothing of it enters the sum, and the round goes on.
+round, key or length, out of range, from a stranger or sent twice is refused: it is listed with its sender and
+the reason, nothing of it enters the sum, and the round goes on.
+
+Out of range is a value beyond the codec's bound or, where ``norm`` is given, a vector that is longer. A plain
+sum sees both. Of what is encrypted or split nothing can be seen, so there clients *prove* that they keep to
+``norm``: the aggregator asks the reader questions that tell neither of them anything else about an honest
+vector (``proven_sum.py``). Without ``norm``, and in masked sums always, clients keep to the bound by
+themselves.
 
 All exact backends add the same whole numbers (:mod:`fixed_point`), so their sums have the same bits.
 """
@@ -21,15 +28,17 @@ import json
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from veilrec.core import check, check_count
+from veilrec.core import check, check_count, check_positive
 from veilrec.crypto.fixed_point import FixedPoint, Integers
+from veilrec.crypto.length_proof import check_length
 from veilrec.crypto.messages import Envelope
 from veilrec.crypto.parties import AGGREGATOR, Refusal, SumAggregator, SumClient
 
@@ -62,6 +71,8 @@ class SecureSum(ABC):
     codec: FixedPoint
     length: int
     least: int = 2
+    norm: float | None = field(default=None, kw_only=True)
+    """The largest length of a client's vector, at most the bound."""
     word: ClassVar[str]
     # what a client receives and what it answers, phase by phase
     phases: ClassVar[tuple[tuple[str, str], ...]] = (("begin", "share"),)
@@ -71,6 +82,13 @@ class SecureSum(ABC):
         check_count("least", self.least, 2, "The sum of one client is that client's secret.")
         most, remedy = self.codec.clients, "A sum needs as many clients as that, and two at least."
         check(self.least <= most, "least", f"at most {most}, the number of clients", self.least, remedy)
+        if self.norm is not None:
+            bound, step = self.codec.bound, self.codec.step
+            check_positive("norm", self.norm)
+            remedy = "Take a larger bound: it is what the slots of a sum are made for."
+            check(self.norm <= bound, "norm", f"at most the bound {bound}", self.norm, remedy)
+            whole = Fraction(self.norm) / Fraction(step)
+            check(whole.denominator == 1, "norm", f"a multiple of the step {step}", self.norm)
 
     @abstractmethod
     def client(self, name: str, integers: Integers) -> SumClient:
@@ -84,7 +102,7 @@ class SecureSum(ABC):
         """What must be the same on both ends; nothing secret."""
         code = self.codec
         grid = {"bound": code.bound, "step": code.step, "clients": code.clients}
-        return {"sum": self.word, **grid, "length": self.length, "least": self.least}
+        return {"sum": self.word, **grid, "length": self.length, "least": self.least, "norm": self.norm}
 
     def to_bytes(self) -> bytes:
         """The settings as bytes; ``sum_from_bytes`` reads them."""
@@ -96,18 +114,37 @@ class SecureSum(ABC):
         return hashlib.sha256(self.to_bytes()).digest()[:16]
 
     def checked(self, integers: ArrayLike) -> Integers:
-        """One client's encoded vector, if it has the right length and range."""
+        """One client's encoded vector, if it has the right size and range."""
         array = np.asarray(integers)
         check(array.shape == (self.length,), "shape of a share", f"({self.length},)", array.shape)
-        return self.codec.checked(array)
+        whole = self.codec.checked(array)
+        if self.norm is not None:
+            check_length(whole, self.norm_steps, self.codec.step)
+        return whole
+
+    @property
+    def norm_steps(self) -> int:
+        """``norm`` in whole steps of the grid."""
+        check(self.norm is not None, "norm", "given", self.norm)
+        return int(Fraction(self.norm) / Fraction(self.codec.step))  # type: ignore[arg-type]
+
+    def judge(self, question: bytes, round: int) -> bytes:
+        """The reader's verdicts on what the aggregator asks; only where clients prove something."""
+        del question, round
+        raise ValueError(f"question must be one about proofs, got one about {self.word} sums without any.")
 
     def open(self, aggregate: bytes, round: int) -> NDArray[np.float64]:
         """The reader's side: the sum inside an aggregate, as floats."""
         payload = Envelope(self.fingerprint, round).open(aggregate, "aggregate", AGGREGATOR)
-        integers, summands = self._read(payload)
-        remedy = "Wait for more clients."
-        check(summands >= self.least, "clients in the sum", f"at least {self.least}", summands, remedy)
+        integers, summands = self._read(payload, round)
+        self.check_summands(summands)
         return self.codec.decode(self.codec.checked(integers, summands))
+
+    def check_summands(self, count: int) -> None:
+        """Refuse a sum of fewer clients than agreed, or of more than the codec was made for."""
+        most, remedy = self.codec.clients, "Wait for more clients."
+        check(count >= self.least, "clients in the sum", f"at least {self.least}", count, remedy)
+        check(count <= most, "clients in the sum", f"at most {most}", count)
 
     def total(self, values: Mapping[str, ArrayLike], round: int = 0) -> Total:
         """A whole round in this process: encode, exchange, sum, open."""
@@ -116,10 +153,12 @@ class SecureSum(ABC):
         inbox = aggregator.begin()
         for _ in self.phases:
             inbox = aggregator.gather((name, clients[name].reply(data)) for name, data in inbox.items())
+        while (question := aggregator.question()) is not None:
+            aggregator.heed(self.judge(question, round))
         opened = self.open(aggregator.aggregate(), round)
         return Total(opened, aggregator.included, tuple(aggregator.refused))
 
-    def _read(self, payload: bytes) -> tuple[Integers, int]:
+    def _read(self, payload: bytes, round: int) -> tuple[Integers, int]:
         """The summed whole numbers of an aggregate, and how many clients are in it."""
         need = _SUMMANDS.size + 8 * self.length
         check(len(payload) == need, "aggregate", f"{need} bytes long", len(payload))

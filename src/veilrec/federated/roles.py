@@ -1,13 +1,15 @@
 """Who does what in a round of a secure sum: a server that reads sums, an aggregator that adds, clients.
 
-    server      --settings (with the public key)-->  aggregator, clients
-    aggregator  <--one message per phase-->          clients
-    aggregator  --the aggregate-->                   server
+    server      --settings (with the public key)-->  aggregator, clients aggregator  <--one message per
+    phase-->          clients aggregator  <--questions and verdicts-->         server       where clients
+    prove that they keep to the norm aggregator  --the aggregate-->                   server
 
-Trust. The server has the secret key and sees aggregates only; the aggregator sees every client's message and
-has no key. With Paillier the two must not collude: together they read every share. With masked sums there is
-no key, and the aggregator and the server may be the same party. Names are taken from the wire as given: the
-wire below must authenticate them.
+Trust. The server has the secret key and sees aggregates, and of single clients what their proofs show:
+nothing else about an honest one (``crypto/proven_sum.py``). The aggregator sees every client's message and
+has no key. With Paillier and shared sums the two must not collude: together they read every share. With
+masked sums there is no key, and the aggregator and the server may be the same party. Clients may be
+dishonest, except in masked sums. Names are taken from the wire as given: the wire below must authenticate
+them.
 """
 
 from __future__ import annotations
@@ -55,23 +57,33 @@ class KeyServer:
         """Messages of the last round that were not for here."""
 
     @classmethod
-    def with_paillier(cls, codec: FixedPoint, length: int, *, least: int = 2, bits: int = 2048) -> KeyServer:
+    def with_paillier(
+        cls, codec: FixedPoint, length: int, *, least: int = 2, norm: float | None = None, bits: int = 2048
+    ) -> KeyServer:
         """A server with a fresh Paillier key that never leaves it."""
         secret = SecretKey.generate(bits)
-        return cls(PaillierSum(codec, length, least, key=secret.public, secret=secret))
+        return cls(PaillierSum(codec, length, least, norm=norm, key=secret.public, secret=secret))
 
     def announce(self, wire: Wire, receivers: Sequence[str]) -> None:
         """Send the public settings."""
         for receiver in receivers:
             wire.send(self.name, receiver, self._backend.to_bytes())
 
+    def judge(self, wire: Wire, round: int) -> None:
+        """Answer the aggregator's question about clients' proofs; what others sent here is thrown away."""
+        wire.send(self.name, AGGREGATOR, self._backend.judge(self._one(wire), round))
+
     def read(self, wire: Wire, round: int) -> NDArray[np.float64]:
         """The sum that the aggregator forwarded; what others sent here is thrown away unread."""
-        messages, self.strays = _sorted_out(wire, self.name, AGGREGATOR)
-        remedy = "The server reads one aggregate per round and no client's message."
+        return self._backend.open(self._one(wire), round)
+
+    def _one(self, wire: Wire) -> bytes:
+        messages, strays = _sorted_out(wire, self.name, AGGREGATOR)
+        self.strays += strays
+        remedy = "The server reads one message at a time, and none of a client."
         good = len(messages) == 1
         check(good, "messages to the server", "one from the aggregator", len(messages), remedy)
-        return self._backend.open(messages[0], round)
+        return messages[0]
 
 
 class _Member:
@@ -129,6 +141,20 @@ class Aggregator(_Member):
     def gather(self, wire: Wire) -> None:
         """Take the replies that arrived, and send the messages of the next phase."""
         self._send(wire, self.current.gather(wire.receive(self.name)))
+
+    def ask(self, wire: Wire) -> bool:
+        """Send the next question about clients' proofs to the server; whether there was one."""
+        question = self.current.question()
+        if question is not None:
+            wire.send(self.name, SERVER, question)
+        return question is not None
+
+    def heed(self, wire: Wire) -> None:
+        """Take the server's verdicts; what others sent here is thrown away."""
+        messages, strays = _sorted_out(wire, self.name, SERVER)
+        self.strays += strays
+        check(len(messages) == 1, "verdicts", "one message from the server", len(messages))
+        self.current.heed(messages[0])
 
     def forward(self, wire: Wire) -> None:
         """Send the aggregate to the server; refused for fewer clients than agreed."""
@@ -206,9 +232,10 @@ def run_round(
 ) -> Total:
     """One round over the wire: every client of ``values`` is invited; those whose line breaks are left out.
 
-    A client whose vector cannot be offered (unclipped, NaN, of another length) is not invited and listed in
+    A client whose vector cannot be offered (unclipped, NaN, of another size) is not invited and listed in
     ``refused``, with the kind "vector". The reason is the client's own error and may quote one of its values:
-    it goes to the caller, who has them all, and not over the wire. A client that fails in the middle counts
+    it goes to the caller, who has them all, and not over the wire. One that offers it all the same is refused
+    with the kind "share", where the sum is plain or has a ``norm``. A client that fails in the middle counts
     as one whose line broke (kind "answer"), and a message to somebody whom it is not for is thrown away (kind
     "stray"). A masked round that cannot be opened is lost, and is not played again with the same vectors: see
     the head of ``masked_sum.py``.
@@ -241,7 +268,7 @@ def run_round(
                 present.append(client)
             except (TypeError, ValueError) as error:
                 refused.append(Refusal(client.name, "vector", str(error)))
-    refused += _play(aggregator, present, wire, round, refused)
+    refused += _play(server, aggregator, present, wire, round, refused)
     with _adding(f"In the sum: {', '.join(aggregator.included)}."):
         total = server.read(wire, round)
     strays = [stray for party in everybody for stray in party.strays]
@@ -249,7 +276,12 @@ def run_round(
 
 
 def _play(
-    aggregator: Aggregator, present: Sequence[Client], wire: Wire, round: int, refused: Sequence[Refusal]
+    server: KeyServer,
+    aggregator: Aggregator,
+    present: Sequence[Client],
+    wire: Wire,
+    round: int,
+    refused: Sequence[Refusal],
 ) -> list[Refusal]:
     """The phases of a round, to the message for the server; the clients that failed on the way."""
     failed: dict[str, Refusal] = {}
@@ -263,6 +295,9 @@ def _play(
                 except Exception as error:
                     failed[client.name] = Refusal(client.name, "answer", f"{type(error).__name__}: {error}")
         aggregator.gather(wire)
+    while aggregator.ask(wire):
+        server.judge(wire, round)
+        aggregator.heed(wire)
     with _adding(" ".join(f"{one.client} failed: {one.reason}" for one in failed.values())):
         aggregator.forward(wire)
     return list(failed.values())

@@ -41,6 +41,7 @@ from veilrec.systems.pf_gnr_rounds import (
     SeenRound,
     check_devices,
     check_key_bits,
+    check_provable,
     fit_rounds,
     play_rounds,
     round_grid,
@@ -90,9 +91,9 @@ class PFGNRPaper(ReportedGraph):
     is "bpr" in the paper: see ``PRINTED``.
 
     ``sums`` is how the devices' gradients are added: "" differentiates the loss in one place; "plain",
-    "paillier" (with a key of ``key_bits``, 2048 or 3072) and "masked" play the rounds of
-    ``pf_gnr_rounds.py``, with the same bits for all three. Neither changes a claim: encryption hides single
-    messages, and what the server decrypts has no noise.
+    "paillier" (with a key of ``key_bits``, 2048 or 3072), "shared" and "masked" play the rounds of
+    ``pf_gnr_rounds.py``, with the same bits for all. None changes a claim: encryption hides single messages,
+    and what the server decrypts has no noise.
 
     >>> from veilrec.data import synthetic
     >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
@@ -126,7 +127,9 @@ class PFGNRPaper(ReportedGraph):
     def _check_data(self, public: Dataset) -> None:
         if self.sums:
             check_devices(public.n_users)
-            round_grid(self, public.n_items, public.n_users)  # refuses what no grid can hold
+            code = round_grid(self, public.n_items, public.n_users)  # refuses what no grid can hold
+            widest = self.embedding_size * (self.layers + 1)  # NGCF's vectors have all layers side by side
+            check_provable(self.sums, code, (public.n_items + public.n_users) * widest + 2)
 
     def _encoder(self) -> TopDegreeEncoder:
         return TopDegreeEncoder(self.epsilon, self.split)

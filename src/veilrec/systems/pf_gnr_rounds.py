@@ -10,13 +10,16 @@
                 back through its graph network; one step of Adam
 
 Every device sends the whole item table, so that which items it touched stays hidden, and takes part, with
-zeros, even if it has no items. The bound of a coordinate is twice the largest weight that a device can have,
-over the temperature, or that weight if it is more: under the softmax, whose vectors have length 1, no message
-is larger. One that is (BPR with long vectors) is shrunk as a whole, weight included: the sum stays that of a
-weighted mean.
+zeros, even if it has no items. The length of a message is at most four times the largest weight w that a
+device can have, over the temperature T: under the softmax, whose vectors have length 1, the table, the own
+row and the loss are no longer than 2 w / T, and the root of the sum of their squares and of w^2 is below 4 w
+/ T. A longer message (BPR with long vectors) is shrunk as a whole, weight included: the sum stays that of a
+weighted mean. A device that sends a longer one all the same is refused: plain sums see it, in encrypted and
+shared ones devices prove it. Masked sums are for devices that keep to it.
 
 Rounding moves the training a little; encryption moves nothing: whole numbers add up exactly, so "plain" gives
-the bits of "paillier" and "masked" (a test). It changes no claim either: the server reads every device's row.
+the bits of "paillier", "shared" and "masked" (a test). It changes no claim either: the server reads every
+device's row.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,7 +36,18 @@ import torch
 from torch import Tensor, nn
 
 from veilrec.core import check, check_choice, check_count, in_threads, stream
-from veilrec.crypto import SUMS, FixedPoint, PaillierSum, SecretKey, SecureSum, Total
+from veilrec.crypto import (
+    SUMS,
+    FixedPoint,
+    LengthProof,
+    MaskedSum,
+    PaillierSum,
+    SecretKey,
+    SecureSum,
+    SharedSum,
+    ShareKey,
+    Total,
+)
 from veilrec.data import Dataset
 from veilrec.federated import Aggregator, Client, KeyServer, Wire, run_round
 from veilrec.models import kernels
@@ -49,8 +63,8 @@ from veilrec.training import (
 )
 from veilrec.training.softmax import SoftmaxModel
 
-LEVELS = 1 << 23
-"""Steps of the grid between 0 and the bound: a sum of up to 255 devices fits 32 bits."""
+LEVELS = 1 << 24
+"""Steps of the grid between 0 and the bound: a sum of up to 127 devices fits 32 bits."""
 _CELLS = 1 << 24
 """Scores (devices x items) that are held in memory at a time."""
 MOVE = 0.5
@@ -84,17 +98,40 @@ def check_devices(users: int) -> None:
     check(users > 1, "users", "two or more where sums are made", users, "Say sums=''.")
 
 
+def check_provable(sums: str, codec: FixedPoint, length: int) -> None:
+    """Refuse a grid too fine for devices to prove that their messages keep to its bound.
+
+    >>> check_provable("shared", FixedPoint(1.0, 2.0**-40, clients=2), 5)
+    Traceback (most recent call last):
+        ...
+    ValueError: norm / step must be at most 34359738368, got 1099511627776. Take a larger step.
+    """
+    if sums in (PaillierSum.word, SharedSum.word):
+        LengthProof(length, codec.levels)
+
+
 def summing(word: str, key: SecretKey | None = None, bits: int = 2048) -> Summing:
     """How sums are made, for a grid and a length; "paillier" with ``key``, or one fresh key of ``bits``.
 
-    >>> summing("masked")(FixedPoint(1.0, 2**-8, clients=3), 5).word
-    'masked'
+    No message is longer than the bound of the grid: where that can be seen or proven, it is the ``norm``.
+
+    >>> summing("plain")(FixedPoint(1.0, 2**-8, clients=3), 5).norm
+    1.0
     """
     check_choice("sums", word, SUMS)
-    if word != PaillierSum.word:
-        return SUMS[word]
-    secret = SecretKey.generate(bits) if key is None else key
-    return partial(PaillierSum, key=secret.public, secret=secret)
+    keys: dict[str, Any] = {}
+    if word == PaillierSum.word:
+        secret = SecretKey.generate(bits) if key is None else key
+        keys = {"key": secret.public, "secret": secret}
+    elif word == SharedSum.word:
+        own = ShareKey()
+        keys = {"key": own.public, "secret": own}
+
+    def make(codec: FixedPoint, length: int, least: int = 2) -> SecureSum:
+        norm = None if word == MaskedSum.word else codec.bound
+        return SUMS[word](codec, length, least, norm=norm, **keys)
+
+    return make
 
 
 def between_parties(backend: SecureSum, values: Mapping[str, Array], round: int = 0) -> Total:
@@ -109,13 +146,13 @@ def between_parties(backend: SecureSum, values: Mapping[str, Array], round: int 
 
 
 def grid(items: int, devices: int, user_power: float, scale: float = 1.0) -> FixedPoint:
-    """The public grid of a round: the bound is 2 items^user_power x scale, rounded up to a power of two.
+    """The public grid of a round: the bound is 4 items^user_power x scale, rounded up to a power of two.
 
     >>> code = grid(1682, devices=118, user_power=0.5, scale=1 / 0.2)
     >>> code.bound, code.step == 2**-14, code.slot_bits
-    (512.0, True, 31)
+    (1024.0, True, 32)
     """
-    bound = 2.0 ** math.ceil(math.log2(2 * items**user_power * scale))
+    bound = 2.0 ** math.ceil(math.log2(4 * items**user_power * scale))
     return FixedPoint(bound, bound / LEVELS, devices)
 
 
@@ -140,16 +177,17 @@ class Shares:
 
     @classmethod
     def of(cls, found: ClientGradients, codec: FixedPoint, first: int = 0) -> Shares:
-        """Cut to the bound and round; ``clients`` of the codec is the number of devices in the round."""
+        """Cut to the length of the bound and round; the codec's ``clients`` are the devices of the round."""
         c, z, rows = found.scores.numpy(), found.sent_users.double().numpy(), found.users.double().numpy()
         scalars = np.stack([found.weights.numpy(), found.losses.numpy()], axis=1).astype(np.float64)
-        furthest = np.maximum(c.max(axis=1), -c.min(axis=1)).astype(np.float64)
-        tables = furthest * np.abs(z).max(axis=1)
-        largest = np.maximum(tables, np.abs(np.hstack([rows, scalars])).max(axis=1))
-        good = bool(np.isfinite(largest).all())
-        check(good, "gradients", "finite", float(largest.max()), "Lower the learning rate.")
-        limit = codec.bound * (1 - 1e-9)  # a hair for the rounding of floats
-        scale = (np.minimum(1.0, limit / np.maximum(largest, 1e-300)) / codec.step)[:, None]
+        table = np.linalg.norm(c.astype(np.float64), axis=1) * np.linalg.norm(z, axis=1)
+        length = np.sqrt(table**2 + np.square(np.hstack([rows, scalars])).sum(axis=1))
+        good = bool(np.isfinite(length).all())
+        check(good, "gradients", "finite", float(length.max()), "Lower the learning rate.")
+        moved = codec.step * math.sqrt(c.shape[1] * z.shape[1] + z.shape[1] + 2) / 2  # by rounding, at most
+        limit = codec.bound * (1 - 1e-9) - moved
+        check(limit > 0, "bound of the grid", f"above {moved:g}, for rounding", codec.bound)
+        scale = (np.minimum(1.0, limit / np.maximum(length, 1e-300)) / codec.step)[:, None]
         left = np.multiply(c.T, scale.T, out=np.empty(c.T.shape))
         whole = [np.rint(part * scale).astype(np.int64) for part in (rows, scalars)]
         return cls(left, z, whole[0], whole[1], first, codec.clients)
@@ -210,7 +248,7 @@ def encrypted_loss(losses: Array, weights: Array, make: Summing, bound: float = 
     1.0
     """
     check(len(losses) == len(weights), "weights", f"one for each of {len(losses)} losses", len(weights))
-    codec = FixedPoint(bound, 2.0 ** math.ceil(math.log2(bound)) / LEVELS, len(losses))
+    codec = FixedPoint(2 * bound, 2.0 ** math.ceil(math.log2(2 * bound)) / LEVELS, len(losses))
     shares = {f"device {n}": pair for n, pair in enumerate(np.stack([losses, weights], axis=1))}
     total = between_parties(make(codec, 2), shares)
     check(

@@ -55,13 +55,14 @@ from veilrec.data import Dataset
 from veilrec.models import kernels
 from veilrec.privacy import Claim, Noise, SkellamEvent, default_delta, gaussian_multiplier, smallest_noise
 from veilrec.privacy.events import check_budget, check_sampling_rate
-from veilrec.privacy.mechanisms import Skellam, modulus, quantise, whole_bounds
+from veilrec.privacy.mechanisms import Skellam, quantise, whole_bounds
 from veilrec.systems.dpmf import ridge
 from veilrec.systems.pf_gnr_rounds import (
     Summing,
     between_parties,
     check_devices,
     check_key_bits,
+    check_provable,
     summing,
 )
 from veilrec.systems.private_items import COUNTS, bounded_rows
@@ -93,8 +94,9 @@ class PFGNRSums(Recommender):
     epoch has 1 / ``sampling_rate`` rounds, and all ``epochs`` are run. ``count_share`` of the budget goes to
     the counts. ``step`` is the grid of the rounding, as a share of ``clip_norm``; ``shrinkage`` the ridge of
     a device's fit, as a share of the mean eigenvalue of the item vectors' Gram matrix. ``sums`` is how the
-    devices are added: "" in one place, with all noise in one draw; "plain", "paillier" and "masked" device by
-    device, each with its own coin and share, with the same bits for all three.
+    devices are added: "" in one place, with all noise in one draw; "plain", "paillier", "shared" and "masked"
+    device by device, each with its own coin and share, with the same bits for all. A device whose message is
+    longer than a cut gradient and its noise can be is refused, except by "masked", which cannot see it.
 
     >>> from veilrec.data import synthetic
     >>> data = synthetic(users=60, items=40, interactions=900, seed=1)
@@ -156,12 +158,12 @@ class PFGNRSums(Recommender):
         users, items = public.n_users, public.n_items
         if self.sums:
             check_devices(users)
-        for mechanism in self.mechanisms(users, items):
+        for mechanism, size in zip(self.mechanisms(users, items), (items, items * self.embedding_size)):
             variance = mechanism.variance / self.arriving(users) * (1 if self.sums else users)
             remedy = "Spend more, or take a larger step."
             check(variance <= 2e15, "step", "coarse enough for the noise", self.step, remedy)
             if self.sums:
-                self._sum_grid(mechanism, users)
+                check_provable(self.sums, self._sum_grid(mechanism, users, size), size)
 
     def _not_covered(self) -> tuple[str, ...]:
         who = {
@@ -333,7 +335,7 @@ class PFGNRSums(Recommender):
         """The sum of what every device says and of its share of the noise, between separate parties."""
         sure = self.arriving(users)
         least = max(2, min(sure + 1, users))
-        backend = make(self._sum_grid(mechanism, users), math.prod(shape), least)
+        backend = make(self._sum_grid(mechanism, users, math.prod(shape)), math.prod(shape), least)
 
         def message(n: int) -> Array:
             own = noise.child("device", n)
@@ -348,10 +350,17 @@ class PFGNRSums(Recommender):
             total = between_parties(backend, said, number).values.astype(np.int64)
         return total.reshape(shape)
 
-    def _sum_grid(self, mechanism: Skellam, users: int) -> FixedPoint:
-        share = mechanism.variance / self.arriving(users)
-        room = modulus(1, mechanism.l2, 1.0, share) // 2 + 40  # 40: the tail of little noise
-        return FixedPoint(float(room), 1.0, users)
+    def _sum_grid(self, mechanism: Skellam, users: int, size: int) -> FixedPoint:
+        """A grid whose bound is the largest length of a message: that of the cut gradient, and of the noise.
+
+        The squares of the noise have the mean v, the variance 2 v^2 + v and, but for tails beyond 12
+        deviations, the bound t^2: by Bernstein's inequality their sum is larger than this once in e^30 times.
+        """
+        v = mechanism.variance / self.arriving(users)
+        t = 12 * math.sqrt(v) + 40  # 40: the tail of little noise
+        most = 30 * t**2 / 3
+        noise = size * v + most + math.sqrt(most**2 + 60 * size * (2 * v**2 + v))
+        return FixedPoint(float(math.ceil(mechanism.l2 + math.sqrt(noise))), 1.0, users)
 
     # -- the devices ----------------------------------------------------------------------------------
 
