@@ -6,10 +6,13 @@ from functools import cache
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 import veilrec as vr
-from veilrec.crypto import FixedPoint, MaskedSum, PlainSum, SecretKey
+from veilrec.crypto import FixedPoint, LengthProof, PlainSum, SecretKey
+from veilrec.crypto.four_squares import four_squares
+from veilrec.crypto.length_proof import squares
 from veilrec.data import Dataset
 from veilrec.federated import SERVER, Aggregator, Client, KeyServer, Wire, run_round
 from veilrec.models import Adjacency
@@ -65,7 +68,7 @@ def trained(make, loss: str = "softmax", data: Dataset | None = None) -> dict[st
 @pytest.mark.parametrize("loss", ["softmax", "bpr"])
 def test_encryption_changes_no_bit(loss: str) -> None:
     plain = trained(summing("plain"), loss)
-    for make in (summing("masked"), summing("paillier")):
+    for make in (summing("masked"), summing("paillier"), summing("shared")):
         found = trained(make, loss)
         assert all(np.array_equal(plain[name], found[name]) for name in plain)
 
@@ -178,9 +181,7 @@ def without(gone: int | None) -> np.ndarray:
 
 def server(word: str) -> KeyServer:
     _, code, length = one_round()
-    if word == "paillier":
-        return KeyServer.with_paillier(code, length)
-    return KeyServer({"plain": PlainSum, "masked": MaskedSum}[word](code, length))
+    return KeyServer(summing(word)(code, length))
 
 
 def values() -> dict[str, np.ndarray]:
@@ -200,7 +201,7 @@ def test_a_message_has_zeros_in_the_rows_of_others() -> None:
     assert not np.delete(rows, 3, axis=0).any()
 
 
-@pytest.mark.parametrize("word", ["plain", "masked", "paillier"])
+@pytest.mark.parametrize("word", ["plain", "masked", "paillier", "shared"])
 def test_the_server_never_receives_the_bytes_of_a_device(word: str) -> None:
     shares, _, _ = one_round()
     wire, clients = Wire(), [Client(name) for name in values()]
@@ -208,16 +209,16 @@ def test_the_server_never_receives_the_bytes_of_a_device(word: str) -> None:
     np.testing.assert_array_equal(total.values, without(None))
     sent = [one.data for one in wire.transfers if one.sender.startswith("device")]
     assert len(sent) >= DEVICES
-    (read,) = wire.seen_by(SERVER)
+    read = b"".join(wire.seen_by(SERVER))
     assert not any(message[-64:] in read for message in sent)
     raw = [shares.message(n).astype("<i8").tobytes()[-64:] for n in range(DEVICES)]
     told = any(one in b"".join(wire.seen_by("aggregator")) for one in raw)
     assert told == (word == "plain")  # the control: only a plain sum shows messages to the aggregator
 
 
-@pytest.mark.parametrize("word", ["plain", "masked", "paillier"])
+@pytest.mark.parametrize("word", ["plain", "masked", "paillier", "shared"])
 def test_a_device_that_drops_out_takes_its_weight_along(word: str) -> None:
-    phases = {"plain": 0, "masked": 2, "paillier": 0}
+    phases = {"plain": 0, "masked": 2, "paillier": 0, "shared": 0}
     clients = [Client(name) for name in values()]
     wire = Wire(cut={"device 2": phases[word]})
     total = run_round(server(word), Aggregator(), clients, wire, values())
@@ -232,7 +233,7 @@ def test_a_device_that_drops_out_takes_its_weight_along(word: str) -> None:
     assert lost[0] > 0
 
 
-@pytest.mark.parametrize("word", ["plain", "masked", "paillier"])
+@pytest.mark.parametrize("word", ["plain", "masked", "paillier", "shared"])
 def test_a_malformed_message_is_refused_and_the_round_goes_on(word: str) -> None:
     shares, code, length = one_round()
     backend = summing(word, SecretKey.for_tests())(code, length)
@@ -244,8 +245,56 @@ def test_a_malformed_message_is_refused_and_the_round_goes_on(word: str) -> None
         if kind in ("share", "masked"):
             replies["device 1"] = replies["device 1"][:-8]
         inbox = aggregator.gather(replies.items())
+    while (question := aggregator.question()) is not None:
+        aggregator.heed(backend.judge(question, 0))
     assert [one.client for one in aggregator.refused] == ["device 1"]
     np.testing.assert_array_equal(backend.open(aggregator.aggregate(), 0), without(1))
+
+
+class _Greedy(Client):
+    """A device that sends ``times`` its gradient, whatever its code says, and proves what it can."""
+
+    times = 1
+
+    def offer(self, wire: Wire, integers: np.ndarray) -> None:
+        super().offer(wire, integers)
+        self._round._integers = self.times * integers
+
+
+def _unchecked(proof: LengthProof, numbers: np.ndarray, key: bytes) -> np.ndarray:
+    rows = np.zeros((-(-(proof.length + 4) // 64), 64), np.int64)
+    rows.reshape(-1)[: proof.length] = numbers
+    total = squares(numbers)
+    if total <= proof.most**2:
+        rows.reshape(-1)[proof.length : proof.length + 4] = four_squares(proof.most**2 - total)
+    return proof.half_of(rows, key)
+
+
+@pytest.mark.parametrize(
+    ("word", "refused"), [("plain", True), ("paillier", True), ("shared", True), ("masked", False)]
+)
+def test_an_unclipped_message_is_refused_where_it_can_be_seen_or_must_be_proven(
+    word, refused, monkeypatch
+) -> None:
+    """In a masked sum it goes through, up to what all devices together may send: that is why it is named."""
+    shares, code, length = one_round()
+    monkeypatch.setattr(LengthProof, "half", _unchecked)
+    greedy = _Greedy("device 1")
+    own = np.linalg.norm(shares.message(1))
+    greedy.times = int(code.levels // own) + 1  # the least that is too long
+    devices = [greedy if n == 1 else Client(f"device {n}") for n in range(DEVICES)]
+    values = {f"device {n}": shares.message(n) * code.step for n in range(DEVICES)}
+    backend = summing(word)(code, length)
+    total = run_round(KeyServer(backend), Aggregator(), devices, Wire(), values)
+    assert [one.client for one in total.refused] == (["device 1"] if refused else [])
+    if refused:
+        np.testing.assert_array_equal(total.values, without(1))
+    else:
+        moved = total.values - without(1)
+        np.testing.assert_allclose(moved, greedy.times * shares.message(1) * code.step)
+    greedy.times = int(code.levels // own)  # the control: one time less is within the length
+    again = run_round(KeyServer(backend), Aggregator(), devices, Wire(), values, 1)
+    assert again.refused == ()
 
 
 # -- the grid ------------------------------------------------------------------------------------------------
@@ -261,10 +310,12 @@ def test_a_message_too_large_is_shrunk_as_a_whole() -> None:
     small, large = (Shares.of(gradients(scale), code) for scale in (1.0, 100.0))
     np.testing.assert_array_equal(large.message(1), small.message(1))
     found = large.message(0) * code.step
-    assert np.abs(found).max() == 4.0
-    np.testing.assert_allclose(found[:3], [-4.0, 4.0, 0.0])
-    assert found[-2] == pytest.approx(0.04, abs=code.step)  # its weight: 4 / 100
-    code.checked(large.message(0))
+    assert 3.99 < np.linalg.norm(found) <= 4.0
+    np.testing.assert_allclose(found[:3], [-(8**0.5), 8**0.5, 0.0], atol=0.01)
+    assert found[-2] == pytest.approx(8**0.5 / 100, abs=code.step)  # its weight, shrunk like the rest
+    PlainSum(code, 7, norm=4.0).checked(large.message(0))
+    with pytest.raises(ValueError, match=r"length of a share must be at most 3\.99"):
+        PlainSum(code, 7, norm=3.9912109375).checked(large.message(0))
 
 
 def test_the_softmax_fits_the_bound_uncut() -> None:
@@ -277,8 +328,29 @@ def test_the_softmax_fits_the_bound_uncut() -> None:
     code = grid(items, 1, power, 1 / temperature)
     weight = Shares.of(found, code).scalars[0, 0] * code.step
     assert weight == 4.0
-    tight = FixedPoint(code.bound / 4, code.step, 1)  # the control: a bound too small cuts the weight
+    tight = FixedPoint(code.bound / 8, code.step, 1)  # the control: a bound too small cuts the weight
     assert Shares.of(found, tight).scalars[0, 0] * code.step < 4.0
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.2, 1.0])
+def test_no_message_of_the_softmax_is_longer_than_the_bound(temperature: float) -> None:
+    """Whatever the unit vectors and the labels: the head of the module says why."""
+    random, items = np.random.default_rng(4), 12
+    for _ in range(60):
+        users, table = (
+            torch.nn.functional.normalize(torch.from_numpy(random.normal(size=(n, 2))), dim=1)
+            for n in (5, items)
+        )
+        liked = (random.random((5, items)) < random.random()).astype(np.float32)
+        shared = np.sort(random.choice(items, random.integers(1, items + 1), replace=False))
+        found = client_gradients(
+            users.float(), table.float(), sp.csr_matrix(liked), shared, temperature=temperature
+        )
+        shares = Shares.of(found, grid(items, 5, 1.0, 1 / temperature))
+        weights, lengths = found.weights.numpy(), [np.linalg.norm(shares.message(n)) for n in range(5)]
+        code = grid(items, 5, 1.0, 1 / temperature)
+        np.testing.assert_allclose(shares.scalars[:, 0] * code.step, weights)  # nothing was shrunk
+        assert (np.array(lengths) * code.step <= 4 * weights / temperature + 1e-3).all()
 
 
 # -- the paper's scalar --------------------------------------------------------------------------------------
@@ -286,7 +358,7 @@ def test_the_softmax_fits_the_bound_uncut() -> None:
 
 def test_the_scalar_loss_is_the_mean_of_the_devices() -> None:
     losses, weights = np.array([1.5, 0.25, 4.0]), np.array([2.0, 1.0, 1.0])
-    for word in ("plain", "masked", "paillier"):
+    for word in ("plain", "masked", "paillier", "shared"):
         assert encrypted_loss(losses, weights, summing(word)) == 5.75 / 4
 
 

@@ -133,7 +133,7 @@ def over_devices(few: Dataset, sums: str) -> PFGNRSums:
 
 def test_encryption_changes_no_bit(few) -> None:
     plain = over_devices(few, "plain").shared
-    for sums in ("masked", "paillier"):
+    for sums in ("masked", "paillier", "shared"):
         other = over_devices(few, sums).shared
         assert all(np.array_equal(plain[name], other[name]) for name in plain)
     noisier = fit(PFGNRSums(embedding_size=2, epochs=2, sampling_rate=0.5, sums="plain", epsilon=7.9), few)

@@ -185,8 +185,7 @@ class Shares:
         good = bool(np.isfinite(length).all())
         check(good, "gradients", "finite", float(length.max()), "Lower the learning rate.")
         moved = codec.step * math.sqrt(c.shape[1] * z.shape[1] + z.shape[1] + 2) / 2  # by rounding, at most
-        limit = codec.bound * (1 - 1e-9) - moved
-        check(limit > 0, "bound of the grid", f"above {moved:g}, for rounding", codec.bound)
+        limit = max(0.0, codec.bound * (1 - 1e-9) - moved)
         scale = (np.minimum(1.0, limit / np.maximum(length, 1e-300)) / codec.step)[:, None]
         left = np.multiply(c.T, scale.T, out=np.empty(c.T.shape))
         whole = [np.rint(part * scale).astype(np.int64) for part in (rows, scalars)]
@@ -248,12 +247,11 @@ def encrypted_loss(losses: Array, weights: Array, make: Summing, bound: float = 
     1.0
     """
     check(len(losses) == len(weights), "weights", f"one for each of {len(losses)} losses", len(weights))
-    codec = FixedPoint(2 * bound, 2.0 ** math.ceil(math.log2(2 * bound)) / LEVELS, len(losses))
+    codec = FixedPoint(bound, 2.0 ** math.ceil(math.log2(bound)) / LEVELS, len(losses))
     shares = {f"device {n}": pair for n, pair in enumerate(np.stack([losses, weights], axis=1))}
     total = between_parties(make(codec, 2), shares)
-    check(
-        not total.refused, "losses and weights", f"at most {bound:g}", total.refused, "Give a larger bound."
-    )
+    most = f"together at most {bound:g} long"
+    check(not total.refused, "losses and weights", most, total.refused, "Give a larger bound.")
     loss, weight = total.values
     check(weight > 0, "sum of weights", "above 0", float(weight), "Somebody must like something.")
     return float(loss / weight)
@@ -264,7 +262,7 @@ def round_grid(model: SoftmaxModel, items: int, devices: int) -> FixedPoint:
 
     >>> from veilrec.systems import PFGNRPaper
     >>> round_grid(PFGNRPaper(), items=1682, devices=118).bound
-    512.0
+    1024.0
     """
     scale = max(0.5, 1 / model.temperature) if model.loss == "softmax" else 1.0
     return grid(items, devices, model.user_power, scale)
