@@ -132,7 +132,7 @@ def test_masks_use_words_that_hold_the_sum() -> None:
 
 def spoil(sums: SecureSum, how: str) -> Change:
     """What cat does wrong in the phase that carries its vector."""
-    kind = sums.phases[2 if sums.word == "masked" else 0][1]
+    kind = sums.phases[3 if sums.word == "masked" else 0][1]
 
     def change(name: str, found: str, reply: bytes) -> Iterable[bytes]:
         if name != "cat" or found != kind:

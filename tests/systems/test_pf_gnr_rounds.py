@@ -218,7 +218,7 @@ def test_the_server_never_receives_the_bytes_of_a_device(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["plain", "masked", "paillier", "shared"])
 def test_a_device_that_drops_out_takes_its_weight_along(word: str) -> None:
-    phases = {"plain": 0, "masked": 2, "paillier": 0, "shared": 0}
+    phases = {"plain": 0, "masked": 3, "paillier": 0, "shared": 0}
     clients = [Client(name) for name in values()]
     wire = Wire(cut={"device 2": phases[word]})
     total = run_round(server(word), Aggregator(), clients, wire, values())

@@ -12,14 +12,17 @@ of the key. **Never both for one client**: a client answers once in a round. So 
 stays hidden behind its b_u. Simply masking again among the survivors would not be safe: together with the
 late vector, the two sums would differ by exactly one client's values.
 
-More than half of the clients must stay to the end. Wrong shares at the end are left out, and refused by name
-where that can be told; with more of them than :func:`shamir.recover` can leave out, the round is lost. So it
-is if a client deals shares that nobody can open, or promises another b_u than it uses. A lost round must not
-be played again with the same vectors and fewer clients: whoever opens the first one later, with more patience
-or with shares that a liar kept back, has two sums that differ by one client's vector.
-Not offered: protection from a server that invents clients or shows different lists to different clients (that
-needs signed keys), and sight of a vector out of range: the sum of all is checked, and a sum that no honest
-clients can have made is refused.
+More than half of the clients must stay to the end. Before anybody masks anything, clients say whose shares
+they cannot open, and who dealt too many of these is left out. Wrong shares at the end are left out, and
+refused by name where that can be told; with more of them than :func:`shamir.recover` can leave out, the round
+is lost. So it is if a client promises another b_u than it uses. A lost round must not be played again with
+the same vectors and fewer clients: whoever opens the first one later, with more patience or with shares that
+a liar kept back, has two sums that differ by one client's vector.
+
+Masked sums are for clients that run this code. Nobody can look behind a mask, so a dishonest client may send
+any vector: the sum of all is checked, and one that honest clients cannot have made is refused, no more. Where
+clients may be dishonest take ``SharedSum``, or ``PaillierSum`` with a norm. Not offered either: protection
+from a server that invents clients or shows different lists to different clients (that needs signed keys).
 """
 
 from __future__ import annotations
@@ -57,7 +60,8 @@ class MaskedSum(SecureSum):
     phases: ClassVar[tuple[tuple[str, str], ...]] = (
         ("begin", "keys"),  # two public keys and a hash of b_u
         ("directory", "shares"),  # Shamir shares, sealed for each of the others
-        ("delivery", "masked"),  # y_u
+        ("delivery", "opened"),  # whose shares cannot be opened
+        ("peers", "masked"),  # y_u
         ("survivors", "reveal"),  # one share per client: of b_u or of the key
     )
 
@@ -102,10 +106,16 @@ class _MaskedClient(SumClient):
         self._directory: dict[str, bytes] = {}
         self._sealing: dict[str, bytes] = {}  # secrets shared with the others, to seal shares
         self._held: dict[str, bytes] = {}  # shares of b_v and of v's key, by v
+        self._dealers: set[str] = set()  # whose shares were delivered, and this client
         self._peers: set[str] = set()  # whose masks are in y_u
 
     def _answer(self, kind: str, payload: bytes) -> bytes:
-        answers = {"begin": self._keys, "directory": self._shares, "delivery": self._masked}
+        answers = {
+            "begin": self._keys,
+            "directory": self._shares,
+            "delivery": self._opened,
+            "peers": self._masked,
+        }
         return answers.get(kind, self._reveal)(payload)
 
     def _keys(self, payload: bytes) -> bytes:
@@ -132,22 +142,29 @@ class _MaskedClient(SumClient):
     def _seal(self, sender: str, receiver: str, other: str) -> bytes:
         return derive(self._sealing[other], "share", self.round, sender, receiver)
 
-    def _masked(self, payload: bytes) -> bytes:
+    def _opened(self, payload: bytes) -> bytes:
         delivered = split_entries(payload)
         strangers = sorted(set(delivered) - set(self._sealing))
         check(not strangers, "delivery", "from clients in the directory", strangers)
-        need = self._backend.threshold(len(self._directory))
-        check(len(delivered) + 1 >= need, "clients", f"at least {need}", len(delivered) + 1)
-        self._peers = {self.name, *delivered}
-        total = self._integers.astype(self._backend.dtype)
-        total += expand(derive(self._own, "own", self.round, self.name, ""), len(total), total.dtype)
+        self._dealers = {self.name, *delivered}
         for name, sealed in delivered.items():
-            shared = agree(self._mask_key, self._directory[name][32:64])
-            total += self._backend.pair_mask(shared, self.round, self.name, name)
             try:
                 self._held[name] = unseal(self._seal(name, self.name, name), sealed)
             except ValueError:
-                continue  # it spoilt its own share; the others' shares may be enough
+                continue  # the others' shares may be enough
+        return join_entries(dict.fromkeys(self._dealers - set(self._held), b""))
+
+    def _masked(self, payload: bytes) -> bytes:
+        self._peers = set(split_entries(payload))
+        good = self.name in self._peers and self._peers <= self._dealers
+        check(good, "peers", "clients that dealt shares, this one among them", sorted(self._peers))
+        need = self._backend.threshold(len(self._directory))
+        check(len(self._peers) >= need, "clients", f"at least {need}", len(self._peers))
+        total = self._integers.astype(self._backend.dtype)
+        total += expand(derive(self._own, "own", self.round, self.name, ""), len(total), total.dtype)
+        for name in self._peers - {self.name}:
+            shared = agree(self._mask_key, self._directory[name][32:64])
+            total += self._backend.pair_mask(shared, self.round, self.name, name)
         return total.astype(total.dtype.newbyteorder("<")).tobytes()
 
     def _reveal(self, payload: bytes) -> bytes:
@@ -158,9 +175,8 @@ class _MaskedClient(SumClient):
         good = self.name in survivors and survivors <= self._peers
         check(good, "survivors", "clients of this round, this one among them", sorted(survivors))
         cut = SHARE_BYTES
-        return join_entries(
-            {v: part[:cut] if v in survivors else part[cut:] for v, part in self._held.items()}
-        )
+        held = {v: part for v, part in self._held.items() if v in self._peers}
+        return join_entries({v: part[:cut] if v in survivors else part[cut:] for v, part in held.items()})
 
 
 class _MaskedAggregator(SumAggregator):
@@ -170,6 +186,8 @@ class _MaskedAggregator(SumAggregator):
         super().__init__(backend, round, names)
         self._directory: dict[str, bytes] = {}
         self._sealed_shares: dict[str, dict[str, bytes]] = {}
+        self._unread: dict[str, set[str]] = {}  # whose shares a client cannot open
+        self._peers: list[str] = []  # who masks with whom
         self._revealed: dict[str, dict[str, bytes]] = {}
         self._total = np.zeros(backend.length, backend.dtype)
         self._included: list[str] = []
@@ -195,6 +213,10 @@ class _MaskedAggregator(SumAggregator):
             size = 2 * SHARE_BYTES + SEAL_BYTES
             check(all(len(one) == size for one in parts.values()), "shares", f"{size} bytes long each", name)
             self._sealed_shares[name] = parts
+        elif kind == "opened":
+            unread = set(split_entries(payload))
+            check(unread < set(self._sealed_shares), "dealers", "of this round, and not all", sorted(unread))
+            self._unread[name] = unread - {name}
         elif kind == "masked":
             size = self._total.nbytes
             check(len(payload) == size, "masked vector", f"{size} bytes long", len(payload))
@@ -202,7 +224,7 @@ class _MaskedAggregator(SumAggregator):
             self._included.append(name)
         else:
             parts = split_entries(payload)
-            check(set(parts) <= set(self._sealed_shares), "shares", "of clients of this round", sorted(parts))
+            check(set(parts) <= set(self._peers), "shares", "of clients of this round", sorted(parts))
             check(all(len(one) == SHARE_BYTES for one in parts.values()), "shares", "33 bytes long", name)
             self._revealed[name] = parts
 
@@ -212,14 +234,28 @@ class _MaskedAggregator(SumAggregator):
         if kind == "shares":
             senders = self._sealed_shares
             return {u: join_entries({v: senders[v][u] for v in senders if v != u}) for u in senders}
+        if kind == "opened":
+            self._choose_peers()
+            return dict.fromkeys(self._peers, join_entries(dict.fromkeys(self._peers, b"")))
         if kind == "masked":
             return dict.fromkeys(self._included, join_entries(dict.fromkeys(self._included, b"")))
         return {}
 
+    def _choose_peers(self) -> None:
+        """Leave out who dealt more unreadable shares than half of those that can be spared."""
+        spare = len(self._directory) - self._backend.threshold(len(self._directory))
+        for dealer in self._unread:
+            unread = sum(dealer in found for found in self._unread.values())
+            if 2 * unread <= spare:
+                self._peers.append(dealer)
+                continue
+            reason = f"sealed shares must be readable for all but {spare // 2}, got {unread} that are not."
+            self.refused.append(Refusal(dealer, "shares", reason))
+
     def _sum(self) -> bytes:
         backend, survivors = self._backend, set(self._included)
         total, round = self._total.copy(), self._envelope.round
-        for name in self._sealed_shares:
+        for name in self._peers:
             secret = self._rebuilt(name)
             if name in survivors:
                 total -= expand(derive(secret, "own", round, name, ""), len(total), total.dtype)
