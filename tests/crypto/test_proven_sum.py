@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from veilrec.core import stream
 from veilrec.crypto import (
@@ -24,11 +23,13 @@ from veilrec.crypto import (
     SharedSum,
     ShareKey,
     SumAggregator,
-    decrypt,
 )
-from veilrec.crypto.masks import derive
+from veilrec.crypto.four_squares import four_squares
+from veilrec.crypto.length_proof import squares
+from veilrec.crypto.masks import seal
 from veilrec.crypto.messages import Envelope, join_entries, split_entries
-from veilrec.crypto.paillier_link import WEIGHT_BITS, ask_link, links
+from veilrec.crypto.paillier import exponents
+from veilrec.crypto.paillier_link import WEIGHT_BITS, expected_link, told_link
 from veilrec.crypto.parties import READER
 from veilrec.crypto.proven_sum import ProvenSum
 from veilrec.crypto.residues import add, from_ints, from_signed, negative, to_bytes
@@ -74,22 +75,21 @@ def expected(names: Iterable[str]) -> bytes:
     return CODE.decode(sum(WHOLE[name] for name in names)).tobytes()
 
 
-def halves(sums: ProvenSum, name: str, x: np.ndarray, **kept: bytes) -> Parts:
-    """A half of rows that nobody checked, under a fresh secret."""
+def halves(sums: ProvenSum, name: str, x: np.ndarray) -> Parts:
+    """What honest code sends for rows that nobody checked, under a fresh secret."""
     secret, hidden = sums.hide()
-    return {
-        **kept,
-        "hidden": hidden,
-        "half": to_bytes(sums.proof.half_of(x, derive(secret, "half", ROUND, name, ""))),
-    }
+    key = sums.client_key(secret, hidden, "half", ROUND, name)
+    out = {"hidden": hidden, "half": to_bytes(sums.proof.half_of(x, key))}
+    if isinstance(sums, PaillierSum):
+        share, seed = Encryptor(sums.key).encrypt_lot(sums.packing.pack(x.reshape(-1)[:LENGTH]))
+        out["share"] = share.to_bytes()
+        out["seed"] = seal(sums.client_key(secret, hidden, "seed", ROUND, name), seed)
+    return out
 
 
-def laid(numbers: np.ndarray) -> np.ndarray:
-    return np.concatenate([numbers, np.zeros(64 - len(numbers), np.int64)]).reshape(1, 64)
-
-
-def encrypted(sums: PaillierSum, numbers: np.ndarray) -> bytes:
-    return Encryptor(sums.key).encrypt(sums.packing.pack(numbers)).to_bytes()
+def laid(numbers: np.ndarray, *rest: int) -> np.ndarray:
+    zeros = np.zeros(64 - len(numbers) - len(rest), np.int64)
+    return np.concatenate([numbers, np.array(rest, np.int64), zeros]).reshape(1, 64)
 
 
 # ---- one liar ----------------------------------------------------------------------------------------------
@@ -97,20 +97,18 @@ def encrypted(sums: PaillierSum, numbers: np.ndarray) -> bytes:
 
 def _longer(sums: ProvenSum, parts: Parts, sent: Mapping[str, Parts]) -> Parts:
     """The proof of a vector that is too long, as good as it can be, and its ciphertexts, if there are any."""
-    share = {"share": encrypted(sums, LONG)} if isinstance(sums, PaillierSum) else {}
-    return halves(sums, "cat", laid(LONG), **share)
+    return halves(sums, "cat", laid(LONG))
 
 
 def _longer_by_one(sums: ProvenSum, parts: Parts, sent: Mapping[str, Parts]) -> Parts:
     x = np.zeros(LENGTH, int)
     x[:2] = 4096, 1
-    share = {"share": encrypted(sums, x)} if isinstance(sums, PaillierSum) else {}
-    return halves(sums, "cat", laid(x), **share)
+    return halves(sums, "cat", laid(x))
 
 
 def _changed(sums: ProvenSum, parts: Parts, sent: Mapping[str, Parts]) -> Parts:
     """A step more in one number of the half, and in the ciphertext that goes with it."""
-    half = np.frombuffer(parts["half"], "<u8").reshape(-1, 2).copy()
+    half = np.frombuffer(parts["half"], "<u8").reshape(-1, 3).copy()
     half[0] = add(half[0], from_ints([1])[0])
     out = {**parts, "half": to_bytes(half)}
     if isinstance(sums, PaillierSum):
@@ -128,8 +126,7 @@ def _copied(sums: ProvenSum, parts: Parts, sent: Mapping[str, Parts]) -> Parts:
 
 
 def _noise(sums: ProvenSum, parts: Parts, sent: Mapping[str, Parts]) -> Parts:
-    half = np.frombuffer(secrets.token_bytes(len(parts["half"])), "<u8").reshape(-1, 2) >> 1
-    return {**parts, "half": half.tobytes()}
+    return {**parts, "half": secrets.token_bytes(len(parts["half"]))}
 
 
 def _other_secret(sums: ProvenSum, parts: Parts, sent: Mapping[str, Parts]) -> Parts:
@@ -164,9 +161,8 @@ def test_with_too_many_liars_there_is_no_sum(sums: ProvenSum) -> None:
     [
         ({"half": b""}, "half of a vector must be"),
         ({"half": bytes(16)}, "half of a vector must be"),
-        ({"half": bytes([255])}, "must be of 127 bits"),  # filled up below
-        ({"hidden": b""}, "must be"),
-        ({"hidden": bytes(32)}, "must be"),  # a point of small order; no ciphertext either
+        ({"hidden": b""}, "public key must be 32 bytes long, got 0"),
+        ({"hidden": bytes(32)}, "public key must be a point of large order"),
         ({"more": b""}, "share must be"),
         ({"hidden": None}, "share must be"),
         ({"half": None}, "share must be"),
@@ -175,8 +171,6 @@ def test_with_too_many_liars_there_is_no_sum(sums: ProvenSum) -> None:
 def test_malformed_parts_are_refused_at_once(sums: ProvenSum, change: dict[str, Any], reason: str) -> None:
     def lie(sums: ProvenSum, parts: Parts, sent: Mapping[str, Parts]) -> Parts:
         out = {**parts, **change}
-        if out["half"] == bytes([255]):
-            out["half"] *= len(parts["half"])
         return {name: one for name, one in out.items() if one is not None}
 
     aggregator, _, total = run(sums, {"cat": lie})
@@ -189,7 +183,16 @@ def test_malformed_parts_are_refused_at_once(sums: ProvenSum, change: dict[str, 
 
 
 def _holds(name: str, numbers: np.ndarray) -> Lie:
-    return lambda sums, parts, sent: {**parts, "share": encrypted(sums, numbers)}
+    """The same randomisers around other numbers."""
+
+    def lie(sums: ProvenSum, parts: Parts, sent: Mapping[str, Parts]) -> Parts:
+        assert isinstance(sums, PaillierSum)
+        share, n = Ciphertexts.from_bytes(parts["share"], sums.key), sums.key.n
+        pairs = zip(sums.packing.pack(numbers), sums.packing.pack(WHOLE[name]))
+        values = [c * (1 + (new - old) * n) % n**2 for c, (new, old) in zip(share.values, pairs)]
+        return {**parts, "share": Ciphertexts(sums.key, tuple(values)).to_bytes()}
+
+    return lie
 
 
 @pytest.fixture
@@ -210,7 +213,7 @@ def test_ciphertexts_of_another_vector_are_found_client_by_client(paillier, numb
     assert aggregator.refused == [("cat", "share", reason)]
     assert total.tobytes() == expected(("ann", "bob", "dan", "eve"))
     assert [one["about"] for one in questions] == [b"lengths", b"links", b"links"]
-    assert [len(split_entries(one["groups"])) for one in questions[1:]] == [1, 5]
+    assert [len(split_entries(one["clients"])) for one in questions[1:]] == [1, 5]
 
 
 @pytest.mark.parametrize("slots", [1, -1])
@@ -245,36 +248,83 @@ def test_a_liar_with_both_lies_and_an_honest_rest(paillier: PaillierSum) -> None
     assert [one.client for one in aggregator.refused] == ["ann", "cat", "eve"]
 
 
-def test_what_the_key_holder_decrypts_is_what_it_knew(paillier: PaillierSum, toy: SecretKey) -> None:
-    """The plaintext of a question about links is the same for two vectors and one other half."""
-    coins, other = secrets.token_bytes(32), from_ints([secrets.randbits(126) for _ in range(LENGTH)])
-    seen = set()
-    for numbers in (WHOLE["ann"], WHOLE["bob"], np.zeros(LENGTH, int)):
-        share = Encryptor(toy.public).encrypt(paillier.packing.pack(numbers))
-        half = add(from_signed(numbers), negative(other))
-        asked = ask_link(share, half, paillier.packing, coins)
-        seen.add(decrypt(toy, asked)[0] % toy.public.n)
-        again = ask_link(share, half, paillier.packing, coins)
-        assert again.values != asked.values  # hidden anew each time
-        assert links(toy, asked, [other], paillier.packing, coins) == [True]
-    assert len(seen) == 1
+@pytest.mark.parametrize("seed", [b"", bytes(47), bytes(48), secrets.token_bytes(48)])
+def test_a_seed_that_cannot_be_read_is_refused(paillier: PaillierSum, seed: bytes) -> None:
+    aggregator, _, total = run(paillier, {"cat": lambda sums, parts, sent: {**parts, "seed": seed}})
+    assert [one.client for one in aggregator.refused] == ["cat"]
+    assert total.tobytes() == expected(("ann", "bob", "dan", "eve"))
 
 
-def test_the_weights_are_of_forty_bits_and_every_ciphertext_counts(
+def test_the_reader_knows_beforehand_what_it_is_told_about_links(
     paillier: PaillierSum, toy: SecretKey
 ) -> None:
-    other = from_ints([secrets.randbits(126) for _ in range(LENGTH)])
-    numbers = WHOLE["ann"]
-    half = add(from_signed(numbers), negative(other))
-    for place in range(0, LENGTH, paillier.packing.slots):
-        for steps in (1, -1, 1 << WEIGHT_BITS):
+    """Its half and the seed are all that the hash depends on: two vectors give the same one."""
+    coins, other = secrets.token_bytes(32), from_ints([secrets.randbits(190) for _ in range(LENGTH)])
+    seen, encryptor = set(), Encryptor(toy.public)
+    seed, lot = encryptor._lot(paillier.ciphertexts)
+    for numbers in (WHOLE["ann"], WHOLE["bob"], np.zeros(LENGTH, int)):
+        encryptor._lots.append((seed, list(lot)))
+        share, same = encryptor.encrypt_lot(paillier.packing.pack(numbers))
+        assert same == seed
+        half = add(from_signed(numbers), negative(other))
+        seen.add(told_link(share, half, paillier.packing, coins))
+    known = exponents(toy.public, seed, paillier.ciphertexts)
+    assert seen == {expected_link(toy.public, other, known, paillier.packing, coins)}
+
+
+def test_every_ciphertext_counts_and_every_weight_is_new(paillier: PaillierSum, toy: SecretKey) -> None:
+    other, numbers = from_ints([secrets.randbits(190) for _ in range(LENGTH)]), WHOLE["ann"]
+    half, packing, n = add(from_signed(numbers), negative(other)), paillier.packing, toy.public.n
+    share, seed = Encryptor(toy.public).encrypt_lot(packing.pack(numbers))
+    known = exponents(toy.public, seed, len(share))
+    told = set()
+    for place in range(len(share)):
+        for error in (1, -1, 1 << WEIGHT_BITS, n // 2):
             coins = secrets.token_bytes(32)
-            wrong = numbers + by(place, steps if abs(steps) == 1 else 0)
-            plain = paillier.packing.pack(wrong)
-            if abs(steps) != 1:
-                plain[place // paillier.packing.slots] += steps
-            asked = ask_link(Encryptor(toy.public).encrypt(plain), half, paillier.packing, coins)
-            assert links(toy, asked, [other], paillier.packing, coins) == [False]
+            values = list(share.values)
+            good = expected_link(toy.public, other, known, packing, coins)
+            assert told_link(share, half, packing, coins) == good
+            values[place] = values[place] * (1 + error * n) % (n * n)
+            assert told_link(Ciphertexts(toy.public, tuple(values)), half, packing, coins) != good
+            told.add(good)
+    assert len(told) == 4 * len(share)
+
+
+# ---- a friend of the aggregator ----------------------------------------------------------------------------
+
+
+def _guessing(numbers: np.ndarray, own_seed: bool) -> Lie:
+    """Cat has ann's message from the aggregator: it sends ann's ciphertexts as its own and proves a guess."""
+
+    def lie(sums: ProvenSum, parts: Parts, sent: Mapping[str, Parts]) -> Parts:
+        assert isinstance(sums, PaillierSum)
+        out = halves(sums, "cat", laid(numbers, *four_squares(sums.proof.most**2 - squares(numbers))))
+        out["share"] = sent["ann"]["share"]
+        return out if own_seed else {**out, "seed": sent["ann"]["seed"]}
+
+    return lie
+
+
+@pytest.mark.parametrize("own_seed", [True, False])
+def test_nobody_can_test_a_guess_of_what_is_in_another_clients_ciphertexts(paillier, own_seed: bool) -> None:
+    """Right or wrong, the guess is refused: the guesser does not know ann's randomisers."""
+    for guess in (WHOLE["ann"], WHOLE["bob"]):
+        aggregator, _, total = run(paillier, {"cat": _guessing(guess, own_seed)})
+        assert [one.client for one in aggregator.refused] == ["cat"]
+        assert total.tobytes() == expected(("ann", "bob", "dan", "eve"))
+
+
+def test_a_copied_public_key_gives_nobody_the_secret(sums: ProvenSum) -> None:
+    """Whatever cat sends with ann's public key is judged under a key that cat cannot know."""
+
+    def lie(sums: ProvenSum, parts: Parts, sent: Mapping[str, Parts]) -> Parts:
+        return {**parts, "hidden": sent["ann"]["hidden"]}
+
+    aggregator, _, _ = run(sums, {"cat": lie})
+    assert [one.client for one in aggregator.refused] == ["cat"]
+    secret, hidden = sums.hide()
+    keys = {sums.client_key(secret, hidden, "half", r, n) for r in (1, 2) for n in ("ann", "cat")}
+    assert len(keys | {sums.client_key(secret, bytes(32), "half", 1, "ann")}) == 5
 
 
 # ---- settings and messages in the wrong order --------------------------------------------------------------
@@ -294,7 +344,7 @@ def test_a_norm_must_fit_the_grid(toy: SecretKey) -> None:
     with pytest.raises(ValueError, match=r"norm / step must be at most \d+, got \d+\. Take a larger step"):
         SharedSum(FixedPoint(1.0, 2.0**-40, 2), LENGTH, norm=1.0, key=key.public)
     with pytest.raises(ValueError, match=r"norm / step must be at most"):
-        PaillierSum(FixedPoint(1.0, 2.0**-40, 2), LENGTH, norm=1.0, key=toy.public)
+        PaillierSum(FixedPoint(1.0, 2.0**-40, 2), LENGTH, norm=1.0, key=toy.public, secret=toy)
     with pytest.raises(ValueError, match=r"norm must be None in a masked sum, got 1\.0\. Nobody can look"):
         MaskedSum(CODE, LENGTH, norm=1.0)
     with pytest.raises(ValueError, match="key must be 32 bytes long, got 3"):
@@ -328,9 +378,50 @@ def test_only_the_holder_of_the_key_judges(sums: ProvenSum) -> None:
     few = envelope.seal("verdicts", READER, join_entries({"ann": b""}))
     with pytest.raises(ValueError, match=r"verdicts must be on all that was asked, once each, got \['ann'\]"):
         aggregator.heed(few)
-    wrong = envelope.seal("question", AGGREGATOR, join_entries({"about": b"weather"}))
-    with pytest.raises(ValueError, match="question must be about lengths, got b'weather'"):
-        sums.judge(wrong, ROUND)
+    parts = split_entries(envelope.open(question, "question", AGGREGATOR))
+    for change, words in (
+        ({"about": b"weather"}, "question must be about lengths, got b'weather'"),
+        ({"more": b""}, "question must be of about, clients, coins, told, got"),
+        ({"told": b""}, "clients asked about must be the same in both parts"),
+        ({"coins": b""}, "coins must be 32 bytes long, got 0"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            sums.judge(envelope.seal("question", AGGREGATOR, join_entries({**parts, **change})), ROUND)
+
+
+def begun(sums: ProvenSum) -> SumAggregator:
+    """A round to the point where questions are asked; cat's half is noise."""
+    aggregator = sums.aggregator(ROUND, NAMES)
+    inbox, envelope = aggregator.begin(), Envelope(sums.fingerprint, ROUND)
+    replies = {name: sums.client(name, WHOLE[name]).reply(inbox[name]) for name in NAMES}
+    parts = _noise(sums, split_entries(envelope.open(replies["cat"], "share", "cat")), {})
+    aggregator.gather({**replies, "cat": envelope.seal("share", "cat", join_entries(parts))}.items())
+    return aggregator
+
+
+def test_nothing_is_added_up_before_all_is_judged(sums: ProvenSum, monkeypatch: pytest.MonkeyPatch) -> None:
+    envelope = Envelope(sums.fingerprint, ROUND)
+    nothing = envelope.seal("verdicts", READER, b"")
+    for early in (False, True):
+        aggregator = begun(sums)
+        with pytest.raises(ValueError, match="proofs must be judged"):
+            aggregator.aggregate()
+        with pytest.raises(ValueError, match="verdicts must be asked for"):
+            aggregator.heed(nothing)
+        if early:  # a question that fails while it is made counts for nothing
+            with monkeypatch.context() as broken:
+                broken.setattr(type(sums.proof), "evidence", lambda *_: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    aggregator.question()
+        question = aggregator.question()
+        with pytest.raises(ValueError, match="proofs must be judged"):
+            aggregator.aggregate()
+        aggregator.heed(sums.judge(question, ROUND))
+        with pytest.raises(ValueError, match="verdicts must be asked for"):
+            aggregator.heed(nothing)
+        while (question := aggregator.question()) is not None:
+            aggregator.heed(sums.judge(question, ROUND))
+        assert sums.open(aggregator.aggregate(), ROUND).tobytes() == expected(("ann", "bob", "dan", "eve"))
 
 
 def test_a_sum_without_proofs_is_asked_nothing(toy: SecretKey) -> None:
@@ -345,7 +436,25 @@ def test_a_sum_without_proofs_is_asked_nothing(toy: SecretKey) -> None:
 
 def test_the_reader_finds_the_secret_that_a_client_hid(sums: ProvenSum) -> None:
     pairs = [sums.hide() for _ in range(3)]
-    assert sums.find([hidden for _, hidden in pairs]) == [secret for secret, _ in pairs]
+    assert [sums.agreed_secret.find(hidden) for _, hidden in pairs] == [secret for secret, _ in pairs]
     assert len({secret for secret, _ in pairs}) == 3
-    with pytest.raises(ValueError, match="must be"):
-        sums.check_hidden(X25519PrivateKey.generate().public_key().public_bytes_raw()[:31])
+
+
+def test_a_paillier_key_has_one_key_for_proofs_and_tells_the_public_one(paillier, toy: SecretKey) -> None:
+    again = PaillierSum(CODE, LENGTH, norm=4.0, key=toy.public, secret=toy)
+    assert again.proof_key == paillier.proof_key
+    assert (
+        again.proof_key
+        != PaillierSum(
+            CODE, LENGTH, norm=4.0, key=(other := SecretKey.for_tests()).public, secret=other
+        ).proof_key
+    )
+    with pytest.raises(ValueError, match="secret must be given, got None"):
+        PaillierSum(CODE, LENGTH, norm=4.0, key=toy.public)  # nobody told it the key for proofs
+    with pytest.raises(ValueError, match="proof_key must be 32 bytes long"):
+        PaillierSum(CODE, LENGTH, norm=4.0, key=toy.public, proof_key=b"short")
+
+
+def test_what_a_client_sends_does_not_make_an_error_long(sums: ProvenSum) -> None:
+    aggregator, _, _ = run(sums, {"cat": lambda sums, parts, sent: {**parts, "x" * 100_000: b""}})
+    assert len(aggregator.refused[0].reason) <= 500

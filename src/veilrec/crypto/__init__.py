@@ -10,7 +10,8 @@ from veilrec.crypto.paillier import Ciphertexts, Encryptor, decrypt
 from veilrec.crypto.paillier_sum import PaillierSum
 from veilrec.crypto.parties import AGGREGATOR, Refusal, SumAggregator, SumClient
 from veilrec.crypto.plain_sum import PlainSum
-from veilrec.crypto.shared_sum import SharedSum, ShareKey
+from veilrec.crypto.proven_sum import ShareKey
+from veilrec.crypto.shared_sum import SharedSum
 from veilrec.crypto.sums import SecureSum, Total
 
 __all__ = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 from veilrec.core import check, check_choice
 from veilrec.crypto.fixed_point import FixedPoint
@@ -31,17 +32,24 @@ def sum_from_bytes(data: bytes, *, insecure: bool = False) -> SecureSum:
         found = json.loads(data)
     except (ValueError, RecursionError):
         found = None
-    good = isinstance(found, dict) and set(found) - {"key"} == _FIELDS
+    good = isinstance(found, dict) and set(found) - {"key", "proof_key"} == _FIELDS
     check(good, "settings of a sum", f"JSON with {', '.join(sorted(_FIELDS))}", data[:80], _REMEDY)
     check_choice("sum", found["sum"], SUMS)
     code = FixedPoint(found["bound"], found["step"], found["clients"])
     length, least, norm = found["length"], found["least"], found["norm"]
     if found["sum"] not in (PaillierSum.word, SharedSum.word):
         return SUMS[found["sum"]](code, length, least, norm=norm)
-    text = found.get("key")
-    good = isinstance(text, str) and re.fullmatch("([0-9a-f]{2})+", text) is not None
-    check(good, "key in the settings of a sum", "hexadecimal digits", str(text)[:40], _REMEDY)
-    raw = bytes.fromhex(text)
+    key = _bytes(found, "key")
     if found["sum"] == SharedSum.word:
-        return SharedSum(code, length, least, norm=norm, key=raw)
-    return PaillierSum(code, length, least, norm=norm, key=PublicKey.from_bytes(raw, insecure=insecure))
+        return SharedSum(code, length, least, norm=norm, key=key)
+    proof_key = None if norm is None else _bytes(found, "proof_key")
+    public = PublicKey.from_bytes(key, insecure=insecure)
+    return PaillierSum(code, length, least, norm=norm, key=public, proof_key=proof_key)
+
+
+def _bytes(found: dict[str, Any], name: str) -> bytes:
+    text = found.get(name)
+    good = isinstance(text, str) and re.fullmatch("([0-9a-f]{2})+", text) is not None
+    words = f"{name} in the settings of a sum"
+    check(good, words, "hexadecimal digits", str(text)[:40], _REMEDY)
+    return bytes.fromhex(str(text))

@@ -1,8 +1,8 @@
 """A proof, to two parties who do not collude, that a hidden vector of whole numbers is no longer than agreed.
 
-The vector x of a client is split into two halves that look random, x = A + B modulo p = 2^127 - 1; the
-aggregator has A, the reader B. Both apply the same linear functions to their halves, and the reader puts the
-results together. What is shown is |x|^2 <= N^2, exactly, as follows.
+The vector x of a client is split into two halves that look random, x = A + B modulo the prime p of
+:mod:`residues`; the aggregator has A, the reader B. Both apply the same linear functions to their halves, and
+the reader puts the results together. What is shown is |x|^2 <= N^2, exactly, as follows.
 
 Square. The client appends four numbers whose squares add up to N^2 - |x|^2 (Lagrange), so that the squares
 of all add up to N^2. It lays them out in rows of k, appends two random numbers a, b to every row r, and adds
@@ -14,20 +14,21 @@ a half of the coefficients of
 to both halves. The coefficient of X^(k-1) is the sum of all squares, which must be N^2 and is not sent. The
 aggregator draws a point and sends its halves of all f_r, g_r and of h at this point. They are hidden by a and
 b; the reader checks the equation. If the squares do not add up to N^2 modulo p, the two sides are different
-polynomials of degree 2k, and equal at the point with a probability of 2k / p at most.
+polynomials of degree 2k, and equal at 2k points of p at most.
 
 Size. That they add up over the integers follows if the numbers are small. The aggregator draws ``SIGNS``
 times a sign for every number (1 and -1 with probability 1/4, else 0); the sum of the signed numbers must be
-below 2^s. The halves of a small number are, but for the sign, the same above bit s, or else one carries into
-the other: a hash of those bits is compared. A number of 2^(s+1) or more from 0 would be seen each time with
-probability 1/2 at least: whatever the other numbers add up to, it passes either with sign 0 or with one of
-the others, not with both. s is such that all numbers below 2^(s+1) have squares that add up to less than p.
-An honest client is refused if a bit is carried over: of ``SIGNS`` sums of a size around N / sqrt(2), with a
-probability below 2^-20 (the constructor refuses a larger N).
+below 2^s in size. The halves of such a sum are, but for the sign, the same from bit s on, or else one carries
+into the other: a hash of those bits is compared. A number of 2^(s+1) or more in size passes each time with
+probability 1/2 at most: whatever the others add up to, it passes with sign 0 or with signs other than 0, not
+with both. s is such that all numbers below 2^(s+1) have squares that add up to less than p. So somebody who
+sends a longer vector passes with a probability of about 2^-64.
 
-The client must not know point and signs before it has sent its half; they are never sent to clients. For a
-vector there is one point only: two of them would tell the reader something of x. What is shown of an honest
-vector is nothing else. Somebody who sends a longer one passes with a probability below 2^-63.
+What an honest vector shows. The squares add up to N^2 whatever the vector is, so a signed sum has a root mean
+square of N / sqrt(2), and one of them carries, which refuses the client and tells the reader a little of that
+sum, with a probability below SIGNS N / 2^s. The constructor refuses an N for which that is above 2^-48.
+Nothing else is shown, as long as there is one point for a vector: two would tell the reader something of x.
+The client must not know point and signs before it has sent its half; they are never sent to clients.
 
 References. Corrigan-Gibbs and Boneh, "Prio", NSDI 2017 (halves, polynomials, a point); Boneh et al., "Zero-
 knowledge proofs on secret-shared data via fully linear PCPs", CRYPTO 2019; Gentry, Halevi and Lyubashevsky,
@@ -56,6 +57,7 @@ from veilrec.crypto.residues import (
     PRIME,
     Residues,
     add,
+    from_bytes,
     from_digits,
     from_ints,
     from_signed,
@@ -71,18 +73,18 @@ from veilrec.crypto.shown import Shown
 SIGNS = 64
 _K = 64
 _SPLIT = 14  # bits of the lower part of a number whose products are added in floating point
-_BLOCK = 1 << 14
+_BLOCK = 256  # rows for which signs are drawn at a time
 
 
 class Evidence(NamedTuple):
     """What one party's half of a vector and of the proof gives at the point and with the signs.
 
-    >>> Evidence([1], np.zeros((2, 3, 2), np.uint64), 5).rest
+    >>> Evidence([1], np.zeros((2, 4, 3), np.uint64), 5).rest
     5
     """
 
     sums: list[int]  # of the signed numbers
-    rows: Residues  # [2, rows, 2]: f_r and g_r at the point
+    rows: Residues  # [2, rows, 3]: f_r and g_r at the point
     rest: int  # h at the point, without the known coefficient
 
 
@@ -111,11 +113,11 @@ class LengthProof:
     @property
     def limit(self) -> int:
         """The largest ``most`` for which honest clients pass all but always."""
-        return 1 << (self._carry - 26)
+        return 1 << (self._carry - 54)  # SIGNS is 2^6
 
     @property
     def _carry(self) -> int:  # s
-        return (127 - (self._rows * _K).bit_length()) // 2 - 1
+        return (PRIME.bit_length() - (self._rows * _K).bit_length()) // 2 - 1
 
     @property
     def _rows(self) -> int:
@@ -143,9 +145,9 @@ class LengthProof:
         return self.half_of(x, key)
 
     def half_of(self, x: NDArray[np.int64], key: bytes) -> Residues:
-        """The half for rows that are already filled up, whatever their squares add up to."""
-        masks = random_residues(secrets.token_bytes(32), 2 * self._rows).reshape(self._rows, 2, 2)
-        laid = np.concatenate([from_signed(x), masks], axis=1).reshape(-1, 2)
+        """The half for rows that are already filled up, for any numbers below 2^39 in size."""
+        masks = random_residues(secrets.token_bytes(32), 2 * self._rows).reshape(self._rows, 2, -1)
+        laid = np.concatenate([from_signed(x), masks], axis=1).reshape(2 * self._rows + x.size, -1)
         both = np.concatenate([laid, from_ints(_coefficients(x, masks))])
         return add(both, negative(self.other_half(key)))
 
@@ -157,13 +159,13 @@ class LengthProof:
 
     def vector(self, half: Residues) -> Residues:
         """The half of the client's vector alone, which may be added up over clients."""
-        return self._laid(half)[:, :_K].reshape(-1, 2)[: self.length]
+        return self._laid(half)[:, :_K].reshape(self._rows * _K, -1)[: self.length]
 
     def evidence(self, halves: Sequence[Residues], coins: bytes) -> list[Evidence]:
         """What each half gives, at the point and with the signs that ``coins`` (32 bytes) stand for."""
         powers = self._powers(coins)
         ups, downs = powers[:_K], powers[_K - 1 :: -1]
-        weights = from_ints([*ups, powers[_K], 0, *downs, 0, powers[_K]]).reshape(2, _K + 2, 2)
+        weights = from_ints([*ups, powers[_K], 0, *downs, 0, powers[_K]]).reshape(2, _K + 2, -1)
         sums, found = self._sums(halves, coins), []
         for one, half in zip(sums, halves):
             coefficients = to_ints(half[-2 * _K :])
@@ -181,7 +183,7 @@ class LengthProof:
         """Whether what the aggregator told and the reader's own evidence fit together."""
         check(len(told) == self.told_bytes, "evidence", f"{self.told_bytes} bytes long", len(told))
         upper = [-one % PRIME >> self._carry for one in known.sums]
-        halves = np.frombuffer(told[32:-BYTES], "<u8").astype(np.uint64).reshape(2, self._rows, 2)
+        halves = from_bytes(told[32:-BYTES]).reshape(known.rows.shape)
         f, g = (to_ints(one) for one in add(halves, known.rows))
         right = int.from_bytes(told[-BYTES:], "little") + known.rest
         right += self.most**2 * self._powers(coins)[_K - 1]
@@ -189,7 +191,7 @@ class LengthProof:
         return told[:32] == _digest(upper) and (left - right) % PRIME == 0
 
     def _laid(self, half: Residues) -> Residues:
-        return half[: -2 * _K].reshape(self._rows, _K + 2, 2)
+        return half[: -2 * _K].reshape(self._rows, _K + 2, -1)
 
     def _powers(self, coins: bytes) -> list[int]:
         (point,) = to_ints(random_residues(_purpose(coins, b"point"), 1))
@@ -199,16 +201,15 @@ class LengthProof:
         return powers
 
     def _sums(self, halves: Sequence[Residues], coins: bytes) -> NDArray[np.int64]:
-        """Signed sums of all halves in digits, [halves, SIGNS, 4]; the signs are drawn block by block."""
-        flat = [self._laid(half)[:, :_K].reshape(-1, 2) for half in halves]
-        total = np.zeros((len(halves), SIGNS, 4), np.int64)
-        for block, start in enumerate(range(0, self._rows * _K, _BLOCK)):
-            count = min(_BLOCK, self._rows * _K - start)
-            key = _purpose(coins, b"signs %d" % block)
+        """Signed sums of all halves in digits, [halves, SIGNS, 6]; the signs are drawn block by block."""
+        total = np.zeros((len(halves), SIGNS, 6), np.int64)
+        for start in range(0, self._rows, _BLOCK):
+            count = min(_BLOCK, self._rows - start) * _K
+            key = _purpose(coins, b"signs %d" % start)
             bits = np.unpackbits(expand(key, 2 * SIGNS * count // 8, np.uint8)).reshape(2, SIGNS, count)
             signs = bits[0].astype(np.float64) - bits[1]
-            for place, one in enumerate(flat):
-                total[place] += signed_sums(signs, one[start : start + count])
+            for place, half in enumerate(halves):
+                total[place] += signed_sums(signs, self._laid(half)[start : start + _BLOCK, :_K])
         return total
 
 
@@ -251,11 +252,11 @@ def _coefficients(x: NDArray[np.int64], masks: Residues) -> list[int]:
     h = [0] * (2 * _K + 1)
     for place in range(2 * _K - 1):
         h[place] = sum(int(np.trace(gram, _K - 1 - place)) << shift for gram, shift in grams)
-    digits = np.ascontiguousarray(masks.astype("<u8")).view("<u2").astype(np.float64)  # [rows, 2, 8]
+    digits = masks.astype("<u8", copy=False).view("<u2").astype(np.float64)  # [rows, 2, 12]
     parts = [(np.tensordot(digits, part, (0, 0)), shift) for part, shift in ((high, _SPLIT), (low, 0))]
     for j in range(_K):
         crossed = [
-            sum(int(part[which, i, j]) << (16 * i + shift) for part, shift in parts for i in range(8))
+            sum(int(part[which, i, j]) << (16 * i + shift) for part, shift in parts for i in range(12))
             for which in range(2)
         ]
         h[2 * _K - 1 - j] += crossed[0]  # a_r X^k meets x_rj X^(k-1-j)

@@ -90,6 +90,8 @@ def join_entries(entries: Mapping[str, bytes]) -> bytes:
     parts = []
     for name, data in sorted(entries.items()):
         key = name.encode()
+        good = max(len(key), len(data)) < 1 << 32
+        check(good, "part of a message", "below 4 GiB", name, "Send fewer at once.")
         parts += [_LENGTH.pack(len(key)), key, _LENGTH.pack(len(data)), data]
     return b"".join(parts)
 

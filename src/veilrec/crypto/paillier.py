@@ -11,8 +11,8 @@ table with one row per byte of the exponent. Decryption works modulo p^2 and q^2
 What it does not give. Paillier is malleable: who can multiply ciphertexts can add anything to a sum or count
 a share twice, and no check here sees that. Refused are ciphertexts of another key, of a wrong length, out of
 range or not invertible, and (by the spare bits of :mod:`packing`) most random damage. Integrity against an
-active opponent needs signed messages and proofs of range, which are not offered. Decryption does not run in
-constant time: do not let strangers time the key server.
+active opponent needs signed messages, which are not offered, and proofs, which ``PaillierSum`` has for a
+norm. Decryption does not run in constant time: do not let strangers time the key server.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ import os
 import secrets
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from veilrec.core import check, check_count, require
 from veilrec.crypto.keys import PublicKey, SecretKey
+from veilrec.crypto.masks import expand
 from veilrec.crypto.shown import Shown
 from veilrec.crypto.uncopied import Uncopied
 
@@ -117,12 +120,13 @@ class Encryptor(Uncopied):
         self._n = gmpy2.mpz(key.n)
         self._square = self._n**2
         self._pool: deque[Any] = deque()
+        self._lots: deque[tuple[bytes, list[Any]]] = deque()
         self._process = os.getpid()
 
     @property
     def prepared(self) -> int:
         """How many randomisers lie ready."""
-        return len(self._pool)
+        return len(self._pool) + sum(len(lot) for _, lot in self._lots)
 
     def prepare(self, count: int) -> None:
         """Make ``count`` more randomisers; none is ever used twice."""
@@ -130,29 +134,76 @@ class Encryptor(Uncopied):
         self._own_process()
         self._pool.extend(self._randomiser() for _ in range(count))
 
+    def prepare_lot(self, count: int) -> None:
+        """Make ``count`` randomisers whose exponents come from one seed, for one :meth:`encrypt_lot`."""
+        check_count("count", count)
+        self._own_process()
+        self._lots.append(self._lot(count))
+
     def encrypt(self, plaintexts: Sequence[int]) -> Ciphertexts:
         """Encrypt signed whole numbers of a size below n / 2."""
         self._own_process()
+        made = (self._pool.popleft() if self._pool else self._randomiser() for _ in plaintexts)
+        return self._with(plaintexts, made)
+
+    def encrypt_lot(self, plaintexts: Sequence[int]) -> tuple[Ciphertexts, bytes]:
+        """Encrypt, and tell the seed of the randomisers: ciphertext j has h^a, a = exponents(seed, ...)[j].
+
+        >>> secret = SecretKey.for_tests()
+        >>> found, seed = Encryptor(secret.public).encrypt_lot([7])
+        >>> (a,), n = exponents(secret.public, seed, 1), secret.public.n
+        >>> found.values[0] == (1 + 7 * n) * pow(secret.public.h, a, n * n) % (n * n)
+        True
+        """
+        self._own_process()
+        fits = bool(self._lots) and len(self._lots[0][1]) == len(plaintexts)
+        seed, lot = self._lots.popleft() if fits else self._lot(len(plaintexts))
+        return self._with(plaintexts, lot), seed
+
+    def _with(self, plaintexts: Sequence[int], randomisers: Iterable[Any]) -> Ciphertexts:
         n, square, half = self._n, self._square, self._n // 2
         good = all(-half <= one <= half for one in plaintexts)
         check(good, "plaintexts", "from -n/2 to n/2", Shown("a larger number"), "Pack fewer slots.")
-        values = []
-        for one in plaintexts:
-            randomiser = self._pool.popleft() if self._pool else self._randomiser()
-            values.append((1 + one * n) * randomiser % square)
-        return Ciphertexts(self.key, tuple(values))
+        values = tuple([(1 + one * n) * made % square for one, made in zip(plaintexts, randomisers)])
+        return Ciphertexts(self.key, values)
+
+    def _lot(self, count: int) -> tuple[bytes, list[Any]]:
+        seed = secrets.token_bytes(32)
+        return seed, [self._power(one) for one in _exponent_bytes(self.key, seed, count)]
 
     def _randomiser(self) -> Any:
-        power = 1
-        table, square = _table(self.key), self._square
-        for row, byte in zip(table, secrets.token_bytes(len(table))):
+        return self._power(secrets.token_bytes(len(_table(self.key))))
+
+    def _power(self, exponent: bytes) -> Any:
+        power, square = 1, self._square
+        for row, byte in zip(_table(self.key), exponent):
             power = power * row[byte] % square
         return power
 
     def _own_process(self) -> None:
         if self._process != os.getpid():  # a forked child must not use its parent's randomisers again
             self._pool.clear()
+            self._lots.clear()
             self._process = os.getpid()
+
+
+def exponents(key: PublicKey, seed: bytes, count: int) -> list[int]:
+    """The exponents of the randomisers of a lot.
+
+    >>> len(exponents(SecretKey.for_tests().public, bytes(32), 3))
+    3
+    """
+    return [int.from_bytes(one, "little") for one in _exponent_bytes(key, seed, count)]
+
+
+def _exponent_bytes(key: PublicKey, seed: bytes, count: int) -> list[bytes]:
+    width = _exponent_width(key)
+    raw = expand(seed, count * width, np.uint8).tobytes()
+    return [raw[at : at + width] for at in range(0, len(raw), width)]
+
+
+def _exponent_width(key: PublicKey) -> int:
+    return -(-key.bits // 16)
 
 
 @lru_cache(maxsize=2)
@@ -160,7 +211,7 @@ def _table(key: PublicKey) -> list[list[Any]]:
     """Row i, entry j: h^(j 256^i) mod n^2, for exponents of half the bits of n."""
     gmpy2 = _gmpy2()
     square, base, rows = gmpy2.mpz(key.n) ** 2, gmpy2.mpz(key.h), []
-    for _ in range(-(-key.bits // 16)):
+    for _ in range(_exponent_width(key)):
         row = [gmpy2.mpz(1)]
         for _ in range(255):
             row.append(row[-1] * base % square)

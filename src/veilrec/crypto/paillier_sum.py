@@ -21,27 +21,28 @@ from typing import Any, ClassVar
 from veilrec.core import check
 from veilrec.crypto.fixed_point import Integers
 from veilrec.crypto.keys import PublicKey, SecretKey
+from veilrec.crypto.masks import derive, seal, unseal
 from veilrec.crypto.messages import join_entries, split_entries
 from veilrec.crypto.packing import Packing
-from veilrec.crypto.paillier import Ciphertexts, Encryptor, decrypt
-from veilrec.crypto.paillier_link import ask_link, links
+from veilrec.crypto.paillier import Ciphertexts, Encryptor, decrypt, exponents
+from veilrec.crypto.paillier_link import expected_link, told_link
 from veilrec.crypto.parties import SumAggregator, SumClient
-from veilrec.crypto.proven_sum import ProvenAggregator, ProvenSum
-from veilrec.crypto.residues import add
+from veilrec.crypto.proven_sum import ProvenAggregator, ProvenSum, ShareKey
+from veilrec.crypto.residues import WIDEST, add
 from veilrec.crypto.shown import Shown
 
 LINKS = b"links"
-_SECRET_BYTES = 16
 
 
 @dataclass(frozen=True)
 class PaillierSum(ProvenSum):
     """Sums of encrypted vectors. Clients and aggregator need ``key``; only the reader has ``secret``.
 
-    With ``norm`` a client whose vector is longer, or whose ciphertexts hold another one, is refused by name.
-    Without it the bound holds for clients that keep to it. One dishonest client among N can then move the sum
-    by far more than the bound, and as long as every slot of the sum stays within N x bound, nobody notices; a
-    slot beyond that stops the round when the sum is read, and nothing tells whose share it was.
+    With ``norm`` a client whose vector is longer, or whose ciphertexts hold another one, is refused by name;
+    if the errors of several cancel, the sum is that of the vectors they have proven. Without it the bound
+    holds for clients that keep to it. One dishonest client among N can then move the sum by far more than the
+    bound, and as long as every slot of the sum stays within N x bound, nobody notices; a slot beyond that
+    stops the round when the sum is read, and nothing tells whose share it was.
 
     >>> from veilrec.crypto import FixedPoint
     >>> secret = SecretKey.for_tests()
@@ -54,6 +55,8 @@ class PaillierSum(ProvenSum):
     word: ClassVar[str] = "paillier"
     key: PublicKey = field(kw_only=True)
     secret: SecretKey | None = field(default=None, kw_only=True, repr=False, compare=False)
+    proof_key: bytes | None = field(default=None, kw_only=True, repr=False)
+    """The reader's public key for proofs; made from ``secret`` where that is known."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,7 +64,13 @@ class PaillierSum(ProvenSum):
         check(same, "secret", "the secret key of key", Shown("another key"))
         _ = self.packing  # refuses a key too short for one slot
         if self.norm is not None:
+            if self.proof_key is None:
+                object.__setattr__(self, "proof_key", self.agreed_secret.public)
+            good = self.proof_key is not None and len(self.proof_key) == 32
+            check(good, "proof_key", "32 bytes long", self.proof_key)
             _ = self.proof  # refuses a norm that cannot be proven
+            most = f"below {WIDEST}"
+            check(self.ciphertexts < WIDEST, "ciphertexts of a share", most, self.ciphertexts)
 
     @cached_property
     def packing(self) -> Packing:
@@ -74,8 +83,9 @@ class PaillierSum(ProvenSum):
         return self.packing.plaintexts(self.length)
 
     def settings(self) -> dict[str, Any]:
-        """The settings of every sum and the public key."""
-        return {**super().settings(), "key": self.key.to_bytes().hex()}
+        """The settings of every sum and the public keys."""
+        proof_key = None if self.norm is None or self.proof_key is None else self.proof_key.hex()
+        return {**super().settings(), "key": self.key.to_bytes().hex(), "proof_key": proof_key}
 
     def client(self, name: str, integers: Integers, encryptor: Encryptor | None = None) -> SumClient:
         """One client's side of one round; its own ``encryptor`` may hold randomisers made beforehand."""
@@ -87,33 +97,42 @@ class PaillierSum(ProvenSum):
         """The aggregator's side of one round."""
         return (_PaillierAggregator if self.norm is None else _ProvenAggregator)(self, round, names)
 
-    def hide(self) -> tuple[bytes, bytes]:
-        """Sixteen random bytes, and one ciphertext with them."""
-        secret = secrets.token_bytes(_SECRET_BYTES)
-        return secret, Encryptor(self.key).encrypt([int.from_bytes(secret)]).to_bytes()
+    @property
+    def agreed_key(self) -> bytes:
+        """The public key for secrets of proofs."""
+        assert self.proof_key is not None  # given where there is a norm
+        return self.proof_key
 
-    def check_hidden(self, hidden: bytes) -> None:
-        """Refuse what is not one ciphertext."""
-        self._read_ciphertexts(hidden, 1)
-
-    def find(self, hidden: list[bytes]) -> list[bytes]:
-        """The secrets inside; whatever else was encrypted is cut to their size."""
-        found = [self._read_ciphertexts(one, 1).values[0] for one in hidden]
-        opened = decrypt(self._secret, Ciphertexts(self.key, tuple(found)))
-        return [(one % (1 << 8 * _SECRET_BYTES)).to_bytes(_SECRET_BYTES) for one in opened]
+    @cached_property
+    def agreed_secret(self) -> ShareKey:
+        """Its secret key, if this is the reader's."""
+        return _share_key(self._secret)
 
     def _judge(self, asked: Mapping[str, bytes], round: int) -> dict[str, str]:
-        if asked.get("about") != LINKS:
+        if asked["about"] != LINKS:
             return super()._judge(asked, round)
-        groups = split_entries(asked["groups"])
-        halves = []
-        for hidden in groups.values():
-            vectors = (self.proof.vector(one) for one in self.other_halves(split_entries(hidden), round))
-            halves.append(reduce(add, vectors))
-        found = self._read_ciphertexts(asked["told"], len(groups))
-        good = links(self._secret, found, halves, self.packing, asked["coins"])
+        groups, told = split_entries(asked["clients"]), split_entries(asked["told"])
+        check(list(groups) == list(told), "groups asked about", "the same in both parts", sorted(told))
         reason = "ciphertexts must hold the vector that was proven, got another."
-        return {name: "" if one else reason for name, one in zip(groups, good)}
+        found = {}
+        for place, clients in groups.items():
+            expected = self._expected(split_entries(clients), asked["coins"], round)
+            found[place] = "" if told[place] == expected else reason
+        return found
+
+    def _expected(self, clients: Mapping[str, bytes], coins: bytes, round: int) -> bytes | None:
+        """The hash that the ciphertexts of these clients must give; None if a seed cannot be read."""
+        check(bool(clients), "group", "of one client or more", "none")
+        hidden = {name: parts[:32] for name, parts in clients.items()}
+        try:
+            keys = self.found_keys(hidden, "seed", round)
+            seeds = [unseal(key, parts[32:]) for key, parts in zip(keys, clients.values())]
+        except ValueError:
+            return None
+        half = reduce(add, (self.proof.vector(one) for one in self.other_halves(hidden, round)))
+        lots = (exponents(self.key, seed, self.ciphertexts) for seed in seeds)
+        summed = [sum(some) for some in zip(*lots)]
+        return expected_link(self.key, half, summed, self.packing, coins)
 
     def _read_ciphertexts(self, data: bytes, count: int) -> Ciphertexts:
         found = Ciphertexts.from_bytes(data, self.key)
@@ -136,6 +155,12 @@ class PaillierSum(ProvenSum):
         return self.packing.unpack(decrypt(secret, found), self.length), found.summands
 
 
+def _share_key(secret: SecretKey) -> ShareKey:
+    """A key for proofs that belongs to a Paillier key, so that its holder has one secret to keep."""
+    primes = b"".join(one.to_bytes(-(-one.bit_length() // 8)) for one in (secret.p, secret.q))
+    return ShareKey(derive(primes, "proofs", 0, "", ""))
+
+
 class _PaillierClient(SumClient):
     _backend: PaillierSum
 
@@ -145,10 +170,14 @@ class _PaillierClient(SumClient):
 
     def _answer(self, kind: str, payload: bytes) -> bytes:
         backend = self._backend
-        share = self._encryptor.encrypt(backend.packing.pack(self._integers)).to_bytes()
+        packed = backend.packing.pack(self._integers)
         if backend.norm is None:
-            return share
-        return join_entries({"share": share, **backend.write_half(self.name, self.round, self._integers)})
+            return self._encryptor.encrypt(packed).to_bytes()
+        share, seed = self._encryptor.encrypt_lot(packed)
+        secret, hidden = backend.hide()
+        half = backend.write_half(self.name, self.round, self._integers, secret, hidden)
+        sealed = seal(backend.client_key(secret, hidden, "seed", self.round, self.name), seed)
+        return join_entries({"half": half, "hidden": hidden, "seed": sealed, "share": share.to_bytes()})
 
 
 class _PaillierAggregator(SumAggregator):
@@ -181,45 +210,41 @@ class _ProvenAggregator(ProvenAggregator):
     def __init__(self, backend: PaillierSum, round: int, names: Iterable[str]) -> None:
         super().__init__(backend, round, names)
         self._shares: dict[str, Ciphertexts] = {}
+        self._seeds: dict[str, bytes] = {}  # of the randomisers, sealed for the reader
         self._linked = False
 
     def _accept(self, kind: str, name: str, payload: bytes) -> None:
         parts = split_entries(payload)
-        good = set(parts) == {"half", "hidden", "share"}
-        check(good, "share", "ciphertexts, a half and what hides the other", sorted(parts))
+        good = set(parts) == {"half", "hidden", "seed", "share"}
+        check(good, "share", "ciphertexts, their seed, a half and what hides the other", sorted(parts))
+        check(len(parts["seed"]) == 48, "sealed seed", "48 bytes long", len(parts["seed"]))
         share = self._backend._read_ciphertexts(parts["share"], self._backend.ciphertexts)
         self._keep(name, parts)
-        self._shares[name] = share
+        self._shares[name], self._seeds[name] = share, parts["seed"]
 
     def _next_question(self) -> dict[str, bytes] | None:
-        self._asked += 1
-        if self._asked == 1:
+        if self._judged == 0:
             return self._about_lengths()
         if self._linked:
             return None
         everybody = self.included
-        return self._about_links([everybody] if self._asked == 2 else [(one,) for one in everybody])
+        return self._about_links([everybody] if self._judged == 1 else [(one,) for one in everybody])
 
     def _about_links(self, groups: Sequence[tuple[str, ...]]) -> dict[str, bytes]:
         backend, coins = self._backend, secrets.token_bytes(32)
-        asked: list[Any] = []
-        for group in groups:
+        told, clients = {}, {}
+        for place, group in enumerate(groups):
             share = reduce(plus, (self._shares[name] for name in group))
             half = reduce(add, (backend.proof.vector(self._halves[name]) for name in group))
-            asked += ask_link(share, half, backend.packing, coins).values
-        hidden = [join_entries({name: self._hidden[name] for name in group}) for group in groups]
-        self._pending = tuple(f"{place:06d}" for place in range(len(groups)))
-        return {
-            "about": LINKS,
-            "coins": coins,
-            "groups": join_entries(dict(zip(self._pending, hidden))),
-            "told": Ciphertexts(backend.key, tuple(asked)).to_bytes(),
-        }
+            told[f"{place:09d}"] = told_link(share, half, backend.packing, coins)
+            parts = {name: self._hidden[name] + self._seeds[name] for name in group}
+            clients[f"{place:09d}"] = join_entries(parts)
+        return self._asking(LINKS, coins, clients, told)
 
     def _take(self, reasons: Mapping[str, str]) -> None:
-        if self._asked == 1:
+        if self._judged == 1:
             super()._take(reasons)
-        elif self._asked == 2:  # of the sum of all
+        elif self._judged == 2:  # of the sum of all
             self._linked = not reasons
         else:
             everybody = self.included
@@ -228,7 +253,7 @@ class _ProvenAggregator(ProvenAggregator):
 
     def _expel(self, name: str, reason: str) -> None:
         super()._expel(name, reason)
-        del self._shares[name]
+        del self._shares[name], self._seeds[name]
 
     def _sum(self) -> bytes:
         check(self._linked, "proofs", "judged", "not all", "Ask the reader first: question() and heed().")

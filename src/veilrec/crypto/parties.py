@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 AGGREGATOR = "aggregator"
 READER = "reader"
+_WORDS = 500  # of a reason, whatever a client sent
 
 
 class Refusal(NamedTuple):
@@ -105,7 +106,7 @@ class SumAggregator(ABC):
                 self._accept(kind, name, self._envelope.open(message, kind, name))
                 heard.add(name)
             except ValueError as error:
-                self.refused.append(Refusal(name, kind, str(error)))
+                self.refused.append(Refusal(name, kind, str(error)[:_WORDS]))
         self._phase += 1
         return self._sealed(self._next(kind))
 

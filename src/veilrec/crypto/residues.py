@@ -1,8 +1,8 @@
-"""Whole numbers modulo the prime 2^127 - 1, many at a time: an array [..., 2] of a low and a high word.
+"""Whole numbers modulo the prime p = 2^192 - 237, many at a time: an array [..., 3] of words, lowest first.
 
-For vectors that are split into two random-looking halves and for linear checks on those halves. All numbers
-lie from 0 to the prime; the prime itself stands for 0 too, until :func:`to_ints` reads it. Products of
-vectors are matrix products of their digits in floating point, small enough to be exact.
+For vectors that are split into two random-looking halves, and for linear checks on those halves. Any three
+words stand for a number modulo p; :func:`to_ints` gives the one below p. Products of vectors are matrix
+products of their digits in floating point, small enough to be exact; 2^192 = 237 brings them back.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from veilrec.core import check
 from veilrec.crypto.masks import expand
 
-PRIME = 2**127 - 1
-BYTES = 16
-_TOP = np.uint64((1 << 63) - 1)
-_ONE, _LAST = np.uint64(1), np.uint64(63)
+_OVER = 237
+PRIME = 2**192 - _OVER
+BYTES = 24
+_WORDS, _DIGITS = 3, 12  # of 64 and of 16 bits
 
 Residues = NDArray[np.uint64]
 
@@ -27,14 +27,10 @@ Residues = NDArray[np.uint64]
 def random_residues(key: bytes, count: int) -> Residues:
     """``count`` pseudo-random numbers from a key.
 
-    >>> to_ints(random_residues(bytes(32), 1))[0] == int.from_bytes(expand(bytes(32), 16, np.uint8)) % 2**127
-    False
-    >>> to_ints(random_residues(bytes(32), 2))[:1] == to_ints(random_residues(bytes(32), 1))
+    >>> random_residues(bytes(32), 2).tobytes() == expand(bytes(32), 48, np.uint8).tobytes()
     True
     """
-    words = expand(key, 2 * count, np.uint64).astype(np.uint64).reshape(count, 2)
-    words[:, 1] &= _TOP
-    return words
+    return expand(key, _WORDS * count, np.uint64).astype(np.uint64, copy=False).reshape(count, _WORDS)
 
 
 def from_signed(numbers: NDArray[np.int64]) -> Residues:
@@ -43,9 +39,11 @@ def from_signed(numbers: NDArray[np.int64]) -> Residues:
     >>> to_ints(from_signed(np.array([-1]))) == [PRIME - 1]
     True
     """
-    size = np.abs(numbers).astype(np.uint64)
-    out = np.stack([size, np.zeros_like(size)], axis=-1)
-    return np.where((numbers < 0)[..., None], negative(out), out)
+    out = np.zeros((*numbers.shape, _WORDS), np.uint64)
+    out[..., 0] = np.abs(numbers)
+    below = numbers < 0
+    out[below] = negative(out[below])
+    return out
 
 
 def from_ints(numbers: Sequence[int]) -> Residues:
@@ -54,8 +52,7 @@ def from_ints(numbers: Sequence[int]) -> Residues:
     >>> to_ints(from_ints([5, -1, PRIME + 7]))[::2]
     [5, 7]
     """
-    raw = b"".join([(one % PRIME).to_bytes(BYTES, "little") for one in numbers])
-    return from_bytes(raw)
+    return from_bytes(b"".join([(one % PRIME).to_bytes(BYTES, "little") for one in numbers]))
 
 
 def to_ints(numbers: Residues) -> list[int]:
@@ -69,37 +66,33 @@ def to_ints(numbers: Residues) -> list[int]:
 
 
 def to_bytes(numbers: Residues) -> bytes:
-    """Sixteen bytes for each number.
+    """Twenty-four bytes for each number.
 
     >>> to_bytes(from_ints([258])).hex()
-    '02010000000000000000000000000000'
+    '020100000000000000000000000000000000000000000000'
     """
-    return numbers.astype("<u8").tobytes()
+    return numbers.astype("<u8", copy=False).tobytes()
 
 
 def from_bytes(raw: bytes) -> Residues:
-    """Read what :func:`to_bytes` wrote; numbers of 128 bits are refused.
+    """Read what :func:`to_bytes` wrote.
 
-    >>> from_bytes(bytes([255] * 16))
+    >>> from_bytes(bytes(23))
     Traceback (most recent call last):
         ...
-    ValueError: numbers modulo 2^127 - 1 must be of 127 bits, got one of 128. The bytes were damaged.
+    ValueError: numbers must be 24 bytes long each, got 23. The bytes were cut.
     """
-    name = "numbers modulo 2^127 - 1"
-    check(len(raw) % BYTES == 0, name, "16 bytes long each", len(raw))
-    words = np.frombuffer(raw, "<u8").astype(np.uint64).reshape(-1, 2)
-    if (words[:, 1] > _TOP).any():
-        raise ValueError(f"{name} must be of 127 bits, got one of 128. The bytes were damaged.")
-    return words
+    check(len(raw) % BYTES == 0, "numbers", f"{BYTES} bytes long each", len(raw), "The bytes were cut.")
+    return np.frombuffer(raw, "<u8").astype(np.uint64, copy=False).reshape(-1, _WORDS)
 
 
 def negative(a: Residues) -> Residues:
-    """What gives 0 when it is added.
+    """What gives 0 when it is added: of all bits the other ones are 2^192 - 1 - a = 236 - a.
 
     >>> to_ints(add(negative(from_ints([5])), from_ints([5])))
     [0]
     """
-    return np.stack([~a[..., 0], a[..., 1] ^ _TOP], axis=-1)
+    return add(~a, np.broadcast_to(_MINUS, a.shape))
 
 
 def add(a: Residues, b: Residues) -> Residues:
@@ -108,46 +101,63 @@ def add(a: Residues, b: Residues) -> Residues:
     >>> to_ints(add(from_ints([PRIME - 1]), from_ints([3])))
     [2]
     """
-    low = a[..., 0] + b[..., 0]
-    high = a[..., 1] + b[..., 1] + (low < b[..., 0])  # below 2^64, since both are below 2^63
-    over = high >> _LAST
-    out = np.empty((*low.shape, 2), np.uint64)
-    np.add(low, over, out=out[..., 0])  # 2^127 = 1
-    np.add(high & _TOP, out[..., 0] < over, out=out[..., 1])
+    out = np.empty(a.shape, np.uint64)
+    carry: Any = None
+    for word in range(_WORDS):
+        first, total = a[..., word], out[..., word]
+        np.add(first, b[..., word], out=total)
+        over = total < first
+        if carry is not None:
+            np.add(total, carry, out=total)
+            over |= carry & (total == 0)
+        carry = over
+    extra = carry * np.uint64(_OVER)  # 2^192 = 237
+    while extra.any():
+        for word in range(_WORDS):
+            total = out[..., word]
+            np.add(total, extra, out=total)
+            extra = (total < extra).astype(np.uint64)
+        extra *= np.uint64(_OVER)
     return out
 
 
 def weighted(rows: Residues, weights: Residues) -> Residues:
     """The sums over j of rows[i, j] weights[t, j], as [t, i].
 
-    >>> rows, weights = from_ints(range(6)).reshape(2, 3, 2), from_ints([1, 10, -1]).reshape(1, 3, 2)
+    >>> rows, weights = from_ints(range(6)).reshape(2, 3, 3), from_ints([1, 10, -1]).reshape(1, 3, 3)
     >>> to_ints(weighted(rows, weights)[0])
     [8, 38]
     """
     (count, width, _), times = rows.shape, len(weights)
-    check(width < 1 << 18, "numbers in a row", "below 2**18", width)  # 8 x 2^18 x 2^32 = 2^53
-    left = _digits(rows).transpose(0, 2, 1).astype(np.float64).reshape(count * 8, width)
-    right = _digits(weights).transpose(1, 0, 2).astype(np.float64).reshape(width, times * 8)
-    products = (left @ right).reshape(count, 8, times, 8)
-    out = np.zeros((times, count, 20), "<u2")
-    carry = np.zeros((times, count), np.int64)
-    for place in range(20):  # the digits of the whole product, base 2^16
-        for i in range(max(0, place - 7), min(place, 7) + 1):
-            carry += products[:, i, :, place - i].T.astype(np.int64)
-        out[:, :, place] = carry & 0xFFFF
-        carry >>= 16
-    return _folded(out.view("<u8").astype(np.uint64))
+    check(width < WIDEST, "numbers in a row", f"below {WIDEST}", width)  # 2^20 x 2^32 < 2^53
+    left = np.ascontiguousarray(_digits(rows).transpose(0, 2, 1), np.float64).reshape(-1, width)
+    right = np.ascontiguousarray(_digits(weights).transpose(1, 0, 2), np.float64).reshape(width, -1)
+    products = (left @ right).reshape(count, _DIGITS, times, _DIGITS).transpose(1, 3, 2, 0)
+    digits = np.zeros((2 * _DIGITS + 4, times, count), np.int64)  # of the whole product, not yet below 2^16
+    for i in range(_DIGITS):
+        digits[i : i + _DIGITS] += products[i].astype(np.int64)
+    while True:
+        for place in range(len(digits) - 1):
+            digits[place + 1] += digits[place] >> 16
+            digits[place] &= 0xFFFF
+        above = digits[_DIGITS:].copy()
+        if not above.any():
+            break
+        digits[_DIGITS:] = 0
+        digits[: len(above)] += _OVER * above  # 2^192 = 237
+    out = np.ascontiguousarray(digits[:_DIGITS].transpose(1, 2, 0), "<u2")
+    return out.view("<u8").astype(np.uint64, copy=False)
 
 
 def signed_sums(signs: NDArray[np.float64], numbers: Residues) -> NDArray[np.int64]:
-    """Sums of at most 2^16 numbers with signs [t, numbers] of -1, 0 and 1, in four digits of 32 bits, [t, 4].
+    """Sums of at most 2^16 numbers with signs [t, numbers] of -1, 0 and 1, in six digits of 32 bits, [t, 6].
 
     >>> found = signed_sums(np.array([[1.0, -1.0]]), from_ints([7, 5]))
     >>> from_digits(found)
     [2]
     """
-    check(len(numbers) <= 1 << 16, "numbers", "at most 2**16 at a time", len(numbers))
-    digits = np.ascontiguousarray(numbers.astype("<u8")).view("<u4").astype(np.float64)
+    digits = numbers.astype("<u8", copy=False).view("<u4").astype(np.float64).reshape(-1, _DIGITS // 2)
+    check(len(digits) <= 1 << 16, "numbers", "at most 2**16 at a time", len(digits))
     return (signs @ digits).astype(np.int64)
 
 
@@ -161,14 +171,9 @@ def from_digits(digits: NDArray[np.int64]) -> list[int]:
 
 
 def _digits(numbers: Residues) -> NDArray[Any]:
-    """Eight digits base 2^16 for each number, in a new last axis."""
-    return np.ascontiguousarray(numbers.astype("<u8")).view("<u2")
+    """Twelve digits base 2^16 for each number, in the last axis."""
+    return numbers.astype("<u8", copy=False).view("<u2")
 
 
-def _folded(words: NDArray[np.uint64]) -> Residues:
-    """Five words as one number modulo the prime: bits from 127 on are added below."""
-    first = np.stack([words[..., 0], words[..., 1] & _TOP], axis=-1)
-    rest = [(words[..., i] >> _LAST) | (words[..., i + 1] << _ONE) for i in (1, 2, 3)]
-    second = np.stack([rest[0], rest[1] & _TOP], axis=-1)
-    third = np.stack([(rest[1] >> _LAST) | (rest[2] << _ONE), np.zeros_like(rest[0])], axis=-1)
-    return add(add(first, second), third)
+WIDEST = 1 << 20
+_MINUS = from_ints([1 - _OVER])[0]

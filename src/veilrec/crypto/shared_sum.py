@@ -14,35 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from veilrec.core import check
 from veilrec.crypto.fixed_point import Integers
-from veilrec.crypto.masks import agree
 from veilrec.crypto.messages import join_entries, split_entries
 from veilrec.crypto.parties import SumAggregator, SumClient
-from veilrec.crypto.proven_sum import ProvenAggregator, ProvenSum
-from veilrec.crypto.residues import PRIME, Residues, add, from_bytes, to_bytes, to_ints
+from veilrec.crypto.proven_sum import ProvenAggregator, ProvenSum, ShareKey
+from veilrec.crypto.residues import Residues, add, from_bytes, from_ints, to_bytes, to_ints
 from veilrec.crypto.shown import Shown
-from veilrec.crypto.uncopied import Uncopied
-
-
-class ShareKey(Uncopied):
-    """The reader's key; ``public`` is what clients need.
-
-    >>> len(ShareKey().public)
-    32
-    """
-
-    why_not_copied = "A ShareKey cannot be copied: whoever has it reads half of everything. Make a new one."
-
-    def __init__(self) -> None:
-        self._private = X25519PrivateKey.generate()
-        self.public = self._private.public_key().public_bytes_raw()
-
-    def find(self, hidden: bytes) -> bytes:
-        """The secret that a client agreed on with this key."""
-        return agree(self._private, hidden)
 
 
 @dataclass(frozen=True)
@@ -81,21 +60,18 @@ class SharedSum(ProvenSum):
         """The aggregator's side of one round."""
         return _SharedAggregator(self, round, names)
 
-    def hide(self) -> tuple[bytes, bytes]:
-        """A secret agreed on with the reader's key, and the public key that it needs for it."""
-        own = X25519PrivateKey.generate()
-        return agree(own, self.key), own.public_key().public_bytes_raw()
+    @property
+    def agreed_key(self) -> bytes:
+        """The public key."""
+        return self.key
 
-    def check_hidden(self, hidden: bytes) -> None:
-        """Refuse what is no public key."""
-        agree(X25519PrivateKey.generate(), hidden)
-
-    def find(self, hidden: list[bytes]) -> list[bytes]:
-        """The secrets, with the reader's key."""
+    @property
+    def agreed_secret(self) -> ShareKey:
+        """The secret key, if this is the reader's."""
         remedy = "Only the holder of the secret key can judge or open a sum."
         check(self.secret is not None, "secret", "given", self.secret, remedy)
         assert self.secret is not None
-        return [self.secret.find(one) for one in hidden]
+        return self.secret
 
     def _read(self, payload: bytes, round: int) -> tuple[Integers, int]:
         parts = split_entries(payload)
@@ -117,7 +93,9 @@ class _SharedClient(SumClient):
         self._integers = integers
 
     def _answer(self, kind: str, payload: bytes) -> bytes:
-        return join_entries(self._backend.write_half(self.name, self.round, self._integers))
+        secret, hidden = self._backend.hide()
+        half = self._backend.write_half(self.name, self.round, self._integers, secret, hidden)
+        return join_entries({"half": half, "hidden": hidden})
 
 
 class _SharedAggregator(ProvenAggregator):
@@ -127,7 +105,7 @@ class _SharedAggregator(ProvenAggregator):
         self._keep(name, parts)
 
     def _sum(self) -> bytes:
-        check(self._asked > 0, "proofs", "judged", "none", "Ask the reader first: question() and heed().")
+        check(self._judged > 0, "proofs", "judged", "none", "Ask the reader first: question() and heed().")
         vector = self._backend.proof.vector
         first, *others = self._halves.values()
         total = vector(first)
@@ -137,10 +115,9 @@ class _SharedAggregator(ProvenAggregator):
 
 
 def _signed(total: Residues) -> Integers:
-    """Numbers modulo the prime as signed ones; one that needs more than 63 bits is refused."""
-    small, large = total[:, 1] == 0, total[:, 1] == PRIME >> 64
-    size = np.where(small, total[:, 0], ~total[:, 0]).astype(np.int64)
-    good = (small | large) & (size >= 0)
-    words = Shown(f"{to_ints(total[~good][:1])} at {np.flatnonzero(~good)[:1]}")
-    check(bool(good.all()), "sum", "of small numbers", words, "The halves are not of one round.")
-    return np.where(small, size, -size)
+    """Numbers modulo the prime as signed ones; those of 2^62 and more in size are refused."""
+    shifted = add(total, np.broadcast_to(from_ints([1 << 62]), total.shape))  # all of them above 0
+    bad = np.flatnonzero(shifted[:, 1:].any(axis=1) | (shifted[:, 0] >= 1 << 63))
+    words = Shown(f"{to_ints(total[bad[:1]])} at {bad[:1]}")
+    check(not len(bad), "sum", "of small numbers", words, "The halves are not of one round.")
+    return shifted[:, 0].astype(np.int64) - (1 << 62)

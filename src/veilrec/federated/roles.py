@@ -193,7 +193,9 @@ class Client(_Member):
     def prepare(self, rounds: int = 1) -> None:
         """Do beforehand what does not depend on the values: Paillier's randomisers."""
         if isinstance(self.sum, PaillierSum):
-            self._own_encryptor(self.sum).prepare(rounds * self.sum.ciphertexts)
+            encryptor = self._own_encryptor(self.sum)
+            for _ in range(rounds):
+                (encryptor.prepare if self.sum.norm is None else encryptor.prepare_lot)(self.sum.ciphertexts)
 
     def offer(self, wire: Wire, integers: NDArray[np.int64]) -> None:
         """Enter a round with an encoded vector (``sum.codec.encode``); older messages are thrown away.
