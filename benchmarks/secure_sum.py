@@ -186,6 +186,7 @@ def paillier_round(play: Round, items: int) -> dict[str, Any]:
     sums = PaillierSum(play.codec, play.length, norm=norm, key=secret.public, secret=secret)
     context = multiprocessing.get_context("spawn")
     lines, groups = [], [names[start::WORKERS] for start in range(WORKERS)]
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of the new processes: one core for each
     for group in groups:
         here, there = context.Pipe()
         context.Process(target=devices, args=(there,), daemon=True).start()
