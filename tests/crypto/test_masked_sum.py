@@ -246,22 +246,28 @@ def test_as_many_unreadable_shares_as_can_be_spared_are_let_pass() -> None:
     assert [found.client for found in two.aggregator.refused] == ["cat"]
 
 
-@pytest.mark.parametrize(("liars", "left"), [(("ann",), NAMES), (("ann", "bob"), ("ann", "bob"))])
-def test_false_complaints_put_nobody_out_unless_there_are_many(liars, left: tuple[str, ...]) -> None:
-    """One of seven moves nothing; what two say together counts, and leaves too few to mask anything."""
+@pytest.mark.parametrize("liars", [("ann",), ("ann", "bob"), ("ann", "bob", "cat")])
+def test_false_complaints_put_out_those_who_complain(liars: tuple[str, ...]) -> None:
+    """Else they would leave one honest client with themselves, and read its vector off the sum."""
     one = Round().phase("keys").phase("shares")
-    about = {
-        name: sealed("opened", name, join_entries({v: b"" for v in NAMES if v not in liars}))
-        for name in liars
-    }
+    victims = {v: b"" for v in NAMES if v not in (*liars, "gil")}
+    about = {name: sealed("opened", name, join_entries(victims)) for name in liars}
     one.phase("opened", change=about)
-    assert tuple(one.inbox) == left
-    if left == NAMES:
-        one.phase("masked").phase("reveal")
-        assert one.opened() == total_of(*NAMES)
-    else:
-        with pytest.raises(ValueError, match="clients must be at least 4, got 2"):
-            one.phase("masked")
+    honest = tuple(name for name in NAMES if name not in liars)
+    assert tuple(one.inbox) == honest
+    reason = f"complaints must be about 1 dealers at most, got {len(victims)}."
+    assert one.aggregator.refused == [(name, "opened", reason) for name in liars]
+    one.phase("masked").phase("reveal")
+    assert one.opened() == total_of(*honest)
+
+
+def test_two_complaints_about_one_dealer_count() -> None:
+    """With one complaint each, as many liars as dealers they put out: never a minority alone with one."""
+    one = Round().phase("keys").phase("shares")
+    about = {name: sealed("opened", name, join_entries({"gil": b""})) for name in ("ann", "bob")}
+    one.phase("opened", change=about)
+    assert tuple(one.inbox) == NAMES[:-1]
+    assert one.phase("masked").phase("reveal").opened() == total_of(*NAMES[:-1])
 
 
 def test_complaints_that_cannot_be_are_refused() -> None:

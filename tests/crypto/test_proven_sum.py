@@ -314,6 +314,23 @@ def test_nobody_can_test_a_guess_of_what_is_in_another_clients_ciphertexts(paill
         assert total.tobytes() == expected(("ann", "bob", "dan", "eve"))
 
 
+def test_what_was_sent_in_one_run_is_worth_nothing_in_another(sums: ProvenSum) -> None:
+    """A friend of the aggregator has ann's old message, and ann's name in the next run: still no sum."""
+    envelope, old = Envelope(sums.fingerprint, ROUND), sums.aggregator(ROUND, NAMES)
+    sent = sums.client("ann", WHOLE["ann"]).reply(old.begin()["ann"])
+    kept = envelope.open(sent, "share", "ann")
+    for again in (replace(sums, run=secrets.token_hex(16)), replace(sums, least=3)):
+        now, aggregator = Envelope(again.fingerprint, ROUND), again.aggregator(ROUND, NAMES)
+        inbox = aggregator.begin()
+        replies = [(name, again.client(name, WHOLE[name]).reply(inbox[name])) for name in NAMES[1:]]
+        aggregator.gather([("ann", now.seal("share", "ann", kept)), *replies])
+        while (question := aggregator.question()) is not None:
+            aggregator.heed(again.judge(question, ROUND))
+        assert [one.client for one in aggregator.refused] == ["ann"]
+        assert again.open(aggregator.aggregate(), ROUND).tobytes() == expected(NAMES[1:])
+    assert type(sums)(CODE, LENGTH, norm=4.0, key=sums.key, secret=sums.secret).run != sums.run
+
+
 def test_a_copied_public_key_gives_nobody_the_secret(sums: ProvenSum) -> None:
     """Whatever cat sends with ann's public key is judged under a key that cat cannot know."""
 
@@ -453,6 +470,8 @@ def test_a_paillier_key_has_one_key_for_proofs_and_tells_the_public_one(paillier
         PaillierSum(CODE, LENGTH, norm=4.0, key=toy.public)  # nobody told it the key for proofs
     with pytest.raises(ValueError, match="proof_key must be 32 bytes long"):
         PaillierSum(CODE, LENGTH, norm=4.0, key=toy.public, proof_key=b"short")
+    with pytest.raises(ValueError, match="proof_key must be that of the secret key, got another key"):
+        replace(paillier, proof_key=bytes(32))
 
 
 def test_what_a_client_sends_does_not_make_an_error_long(sums: ProvenSum) -> None:

@@ -243,7 +243,7 @@ class _Unclipped(SecureSum):
 def test_a_hidden_unclipped_share_stops_the_round_when_the_sum_is_read(toy: SecretKey, base) -> None:
     honest = backend(base.word, toy)
     liar = type("Liar", (_Unclipped, base), {"__hash__": None})
-    extra = {"key": toy.public} if base is PaillierSum else {}
+    extra = {"key": toy.public, "run": honest.run} if base is PaillierSum else {}
     wild = liar(CODE, 7, 2, **extra)
     clients: dict[str, SumClient] = {"ann": honest.client("ann", CODE.encode(np.zeros(7)))}
     clients["eve"] = wild.client("eve", np.full(7, 2 * 8192 + 1))

@@ -17,6 +17,7 @@ from veilrec.crypto.sums import SecureSum
 
 SUMS: dict[str, type[SecureSum]] = {one.word: one for one in (PlainSum, PaillierSum, MaskedSum, SharedSum)}
 _FIELDS = {"bound", "clients", "least", "length", "norm", "step", "sum"}
+_MORE = {"key", "proof_key", "run"}
 _REMEDY = "Send what to_bytes() of the sum gave, unchanged."
 
 
@@ -32,19 +33,19 @@ def sum_from_bytes(data: bytes, *, insecure: bool = False) -> SecureSum:
         found = json.loads(data)
     except (ValueError, RecursionError):
         found = None
-    good = isinstance(found, dict) and set(found) - {"key", "proof_key"} == _FIELDS
+    good = isinstance(found, dict) and set(found) - _MORE == _FIELDS
     check(good, "settings of a sum", f"JSON with {', '.join(sorted(_FIELDS))}", data[:80], _REMEDY)
     check_choice("sum", found["sum"], SUMS)
     code = FixedPoint(found["bound"], found["step"], found["clients"])
     length, least, norm = found["length"], found["least"], found["norm"]
     if found["sum"] not in (PaillierSum.word, SharedSum.word):
         return SUMS[found["sum"]](code, length, least, norm=norm)
-    key = _bytes(found, "key")
+    key, run = _bytes(found, "key"), _bytes(found, "run").hex()
     if found["sum"] == SharedSum.word:
-        return SharedSum(code, length, least, norm=norm, key=key)
+        return SharedSum(code, length, least, norm=norm, key=key, run=run)
     proof_key = None if norm is None else _bytes(found, "proof_key")
     public = PublicKey.from_bytes(key, insecure=insecure)
-    return PaillierSum(code, length, least, norm=norm, key=public, proof_key=proof_key)
+    return PaillierSum(code, length, least, norm=norm, key=public, proof_key=proof_key, run=run)
 
 
 def _bytes(found: dict[str, Any], name: str) -> bytes:

@@ -145,7 +145,7 @@ class LengthProof:
         return self.half_of(x, key)
 
     def half_of(self, x: NDArray[np.int64], key: bytes) -> Residues:
-        """The half for rows that are already filled up, for any numbers below 2^39 in size."""
+        """The half for rows that are filled up to ``most``; far beyond it, coefficients are not exact."""
         masks = random_residues(secrets.token_bytes(32), 2 * self._rows).reshape(self._rows, 2, -1)
         laid = np.concatenate([from_signed(x), masks], axis=1).reshape(2 * self._rows + x.size, -1)
         both = np.concatenate([laid, from_ints(_coefficients(x, masks))])

@@ -13,11 +13,13 @@ stays hidden behind its b_u. Simply masking again among the survivors would not 
 late vector, the two sums would differ by exactly one client's values.
 
 More than half of the clients must stay to the end. Before anybody masks anything, clients say whose shares
-they cannot open, and who dealt too many of these is left out. Wrong shares at the end are left out, and
-refused by name where that can be told; with more of them than :func:`shamir.recover` can leave out, the round
-is lost. So it is if a client promises another b_u than it uses. A lost round must not be played again with
-the same vectors and fewer clients: whoever opens the first one later, with more patience or with shares that
-a liar kept back, has two sums that differ by one client's vector.
+they cannot open, and who dealt too many of these is left out. So is who complains of too many: else a few
+could put out all but one, and read that one's vector off the sum. (Of four clients or fewer, nobody can be
+spared: a complaint ends the round.) Wrong shares at the end are left out, and refused by name where that can
+be told; with more of them than :func:`shamir.recover` can leave out, the round is lost. So it is if a client
+promises another b_u than it uses. A lost round must not be played again with the same vectors and fewer
+clients: whoever opens the first one later, with more patience or with shares that a liar kept back, has two
+sums that differ by one client's vector.
 
 Masked sums are for clients that run this code. Nobody can look behind a mask, so a dishonest client may send
 any vector: the sum of all is checked, and one that honest clients cannot have made is refused, no more. Where
@@ -242,14 +244,19 @@ class _MaskedAggregator(SumAggregator):
         return {}
 
     def _choose_peers(self) -> None:
-        """Leave out who dealt more unreadable shares than half of those that can be spared."""
-        spare = len(self._directory) - self._backend.threshold(len(self._directory))
-        for dealer in self._unread:
-            unread = sum(dealer in found for found in self._unread.values())
-            if 2 * unread <= spare:
+        """Leave out who complains of too many dealers, or has dealt too many shares that cannot be read."""
+        few = (len(self._directory) - self._backend.threshold(len(self._directory))) // 2
+        for name, unread in self._unread.items():
+            if len(unread) > few:
+                reason = f"complaints must be about {few} dealers at most, got {len(unread)}."
+                self.refused.append(Refusal(name, "opened", reason))
+        heard = {name: unread for name, unread in self._unread.items() if len(unread) <= few}
+        for dealer in heard:
+            count = sum(dealer in unread for unread in heard.values())
+            if count <= few:
                 self._peers.append(dealer)
                 continue
-            reason = f"sealed shares must be readable for all but {spare // 2}, got {unread} that are not."
+            reason = f"sealed shares must be readable for all but {few}, got {count} that are not."
             self.refused.append(Refusal(dealer, "shares", reason))
 
     def _sum(self) -> bytes:

@@ -156,9 +156,10 @@ class Encryptor(Uncopied):
         True
         """
         self._own_process()
-        fits = bool(self._lots) and len(self._lots[0][1]) == len(plaintexts)
-        seed, lot = self._lots.popleft() if fits else self._lot(len(plaintexts))
-        return self._with(plaintexts, lot), seed
+        fitting = (one for one in self._lots if len(one[1]) == len(plaintexts))
+        found = next(fitting, None) or self._lot(len(plaintexts))
+        self._lots = deque(one for one in self._lots if one is not found)
+        return self._with(plaintexts, found[1]), found[0]
 
     def _with(self, plaintexts: Sequence[int], randomisers: Iterable[Any]) -> Ciphertexts:
         n, square, half = self._n, self._square, self._n // 2

@@ -27,7 +27,7 @@ from veilrec.crypto.packing import Packing
 from veilrec.crypto.paillier import Ciphertexts, Encryptor, decrypt, exponents
 from veilrec.crypto.paillier_link import expected_link, told_link
 from veilrec.crypto.parties import SumAggregator, SumClient
-from veilrec.crypto.proven_sum import ProvenAggregator, ProvenSum, ShareKey
+from veilrec.crypto.proven_sum import ProvenAggregator, ProvenSum, ShareKey, held
 from veilrec.crypto.residues import WIDEST, add
 from veilrec.crypto.shown import Shown
 
@@ -68,6 +68,8 @@ class PaillierSum(ProvenSum):
                 object.__setattr__(self, "proof_key", self.agreed_secret.public)
             good = self.proof_key is not None and len(self.proof_key) == 32
             check(good, "proof_key", "32 bytes long", self.proof_key)
+            good = self.secret is None or self.proof_key == self.agreed_secret.public
+            check(good, "proof_key", "that of the secret key", Shown("another key"))
             _ = self.proof  # refuses a norm that cannot be proven
             most = f"below {WIDEST}"
             check(self.ciphertexts < WIDEST, "ciphertexts of a share", most, self.ciphertexts)
@@ -106,7 +108,7 @@ class PaillierSum(ProvenSum):
     @cached_property
     def agreed_secret(self) -> ShareKey:
         """Its secret key, if this is the reader's."""
-        return _share_key(self._secret)
+        return _share_key(held(self.secret))
 
     def _judge(self, asked: Mapping[str, bytes], round: int) -> dict[str, str]:
         if asked["about"] != LINKS:
@@ -140,15 +142,8 @@ class PaillierSum(ProvenSum):
         check(found.summands == 1, "summands of a share", "1", found.summands)
         return found
 
-    @property
-    def _secret(self) -> SecretKey:
-        remedy = "Only the holder of the secret key can judge or open a sum."
-        check(self.secret is not None, "secret", "given", self.secret, remedy)
-        assert self.secret is not None
-        return self.secret
-
     def _read(self, payload: bytes, round: int) -> tuple[Integers, int]:
-        secret = self._secret
+        secret = held(self.secret)
         found = Ciphertexts.from_bytes(payload, self.key)
         self.check_summands(found.summands)
         check(len(found) == self.ciphertexts, "ciphertexts", str(self.ciphertexts), len(found))

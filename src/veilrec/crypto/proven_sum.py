@@ -1,6 +1,6 @@
 """Sums in which clients prove that their vectors are no longer than agreed, though nobody can read them.
 
-    client       agrees on a secret with the reader's key (X25519), makes from it a key for this round and its
+    client       agrees on a secret with the reader's key (X25519), makes from it a key for run, round and its
                  name, and the other half of its vector and proof for this key    (``length_proof.py``)
     aggregator   draws coins when all halves are there, and asks the reader: coins, and for every client its
                  part of the agreement and what its half gives with these coins
@@ -17,8 +17,9 @@ from __future__ import annotations
 import secrets
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -35,6 +36,8 @@ from veilrec.crypto.uncopied import Uncopied
 LENGTHS = b"lengths"
 PARTS = {"about", "clients", "coins", "told"}
 _AT_ONCE = 16
+
+Held = TypeVar("Held")
 
 
 class ShareKey(Uncopied):
@@ -66,6 +69,13 @@ class ProvenSum(SecureSum):
     True
     """
 
+    run: str = field(default_factory=partial(secrets.token_hex, 16), kw_only=True)
+    """Drawn by the reader, told to all: what a client sent in one run is worth nothing in another."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of every sum and the name of the run."""
+        return {**super().settings(), "run": self.run}
+
     @cached_property
     def proof(self) -> LengthProof:
         """What is proven of a vector."""
@@ -87,8 +97,8 @@ class ProvenSum(SecureSum):
         return agree(own, self.agreed_key), own.public_key().public_bytes_raw()
 
     def client_key(self, secret: bytes, hidden: bytes, purpose: str, round: int, name: str) -> bytes:
-        """A key for one purpose, one round and one client, from the secret."""
-        return derive(secret, purpose, round, name, hidden.hex())
+        """A key for one purpose, one round of one run and one client, from the secret."""
+        return derive(secret, purpose, round, name, hidden.hex() + self.fingerprint.hex())
 
     def write_half(self, name: str, round: int, integers: Integers, secret: bytes, hidden: bytes) -> bytes:
         """What a client sends of its vector for the proof."""
@@ -132,6 +142,20 @@ class ProvenSum(SecureSum):
             for name, known in zip(some, evidence):
                 found[name] = "" if self.proof.holds(told[name], known, asked["coins"]) else reason
         return found
+
+
+def held(secret: Held | None) -> Held:
+    """The secret, or an error for those who do not have it.
+
+    >>> held(None)
+    Traceback (most recent call last):
+        ...
+    ValueError: secret must be given, got None. Only the holder of the secret key can judge or open a sum.
+    """
+    remedy = "Only the holder of the secret key can judge or open a sum."
+    check(secret is not None, "secret", "given", secret, remedy)
+    assert secret is not None
+    return secret
 
 
 class ProvenAggregator(SumAggregator):

@@ -19,7 +19,7 @@ from veilrec.core import check
 from veilrec.crypto.fixed_point import Integers
 from veilrec.crypto.messages import join_entries, split_entries
 from veilrec.crypto.parties import SumAggregator, SumClient
-from veilrec.crypto.proven_sum import ProvenAggregator, ProvenSum, ShareKey
+from veilrec.crypto.proven_sum import ProvenAggregator, ProvenSum, ShareKey, held
 from veilrec.crypto.residues import Residues, add, from_bytes, from_ints, to_bytes, to_ints
 from veilrec.crypto.shown import Shown
 
@@ -68,10 +68,7 @@ class SharedSum(ProvenSum):
     @property
     def agreed_secret(self) -> ShareKey:
         """The secret key, if this is the reader's."""
-        remedy = "Only the holder of the secret key can judge or open a sum."
-        check(self.secret is not None, "secret", "given", self.secret, remedy)
-        assert self.secret is not None
-        return self.secret
+        return held(self.secret)
 
     def _read(self, payload: bytes, round: int) -> tuple[Integers, int]:
         parts = split_entries(payload)
