@@ -140,6 +140,16 @@ def test_encryption_changes_no_bit(few) -> None:
     assert not np.array_equal(plain["item_vectors"], noisier.shared["item_vectors"])
 
 
+def test_the_grid_holds_the_message_of_every_device_and_little_more() -> None:
+    """A message is a cut gradient and a share of the noise: so long may it be, and hardly longer."""
+    model, users, items = PFGNRSums(), 943, 1682
+    for mechanism, size in zip(model.mechanisms(users, items), (items, items * model.embedding_size)):
+        bound, noise = model._sum_grid(mechanism, users, size).bound, Noise.research(1)
+        shares = [mechanism.share(model.arriving(users), (size,), noise) for _ in range(5)]
+        longest = mechanism.l2 + max(np.linalg.norm(one.astype(float)) for one in shares)
+        assert longest < bound < 1.6 * longest
+
+
 def test_devices_add_up_to_the_central_sum(fitted, data, monkeypatch) -> None:
     """Without noise, and with every device in: the same whole numbers but for the halves that they draw."""
     monkeypatch.setattr(Noise, "skellam", lambda self, variance, shape: np.zeros(shape, np.int64))
