@@ -17,6 +17,7 @@ from veilrec.data import Dataset
 from veilrec.federated import SERVER, Aggregator, Client, KeyServer, Wire, run_round
 from veilrec.models import Adjacency
 from veilrec.systems import PFGNRPaper, pf_gnr_rounds
+from veilrec.systems.device_sums import summing
 from veilrec.systems.pf_gnr_clients import ClientGradients, client_gradients, sent_vectors
 from veilrec.systems.pf_gnr_rounds import (
     Shares,
@@ -24,7 +25,6 @@ from veilrec.systems.pf_gnr_rounds import (
     encrypted_loss,
     fit_rounds,
     grid,
-    summing,
     take_apart,
 )
 from veilrec.training import Job, torch_stream

@@ -12,8 +12,8 @@ from veilrec.data import Dataset
 from veilrec.federated import Wire
 from veilrec.privacy import Ledger, Noise, epsilon_of, gaussian_multiplier
 from veilrec.privacy.mechanisms import whole_bounds
-from veilrec.systems import PFGNRSums, pf_gnr_rounds, pf_gnr_sums
-from veilrec.systems.pf_gnr_rounds import summing
+from veilrec.systems import PFGNRSums, device_sums, pf_gnr_sums
+from veilrec.systems.device_sums import summing
 from veilrec.training import evaluate
 
 SMALL = {"embedding_size": 4, "epochs": 2, "sampling_rate": 0.5}
@@ -246,7 +246,7 @@ def test_devices_may_drop_out_as_many_as_were_counted_on(few, what, monkeypatch)
     assert least < users
     for lost, good in ((users - least, True), (users - least + 1, False)):
         cut = {f"device {n}": 0 for n in range(lost)}
-        monkeypatch.setattr(pf_gnr_rounds, "Wire", lambda cut=cut: Wire(cut))
+        monkeypatch.setattr(device_sums, "Wire", lambda cut=cut: Wire(cut))
         if good:
             assert made(model, few, what).any()
         else:

@@ -36,17 +36,9 @@ from veilrec.data import Dataset
 from veilrec.models import Adjacency, DebiasedAdjacency, LightGCNBackbone
 from veilrec.privacy import Claim, UnboundedEvent
 from veilrec.privacy.mechanisms import EdgeResponse, TopDegreeEncoder
+from veilrec.systems.device_sums import check_devices, check_key_bits, check_provable, summing
 from veilrec.systems.dpmf import ridge
-from veilrec.systems.pf_gnr_rounds import (
-    SeenRound,
-    check_devices,
-    check_key_bits,
-    check_provable,
-    fit_rounds,
-    play_rounds,
-    round_grid,
-    summing,
-)
+from veilrec.systems.pf_gnr_rounds import SeenRound, fit_rounds, play_rounds, round_grid
 from veilrec.systems.reported_graph import (
     OWN_LIST,
     ReportedGraph,

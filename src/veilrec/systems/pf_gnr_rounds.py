@@ -25,32 +25,21 @@ device's row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from veilrec.core import check, check_choice, check_count, in_threads, stream
-from veilrec.crypto import (
-    SUMS,
-    FixedPoint,
-    LengthProof,
-    MaskedSum,
-    PaillierSum,
-    SecretKey,
-    SecureSum,
-    SharedSum,
-    ShareKey,
-    Total,
-)
+from veilrec.core import check, check_count, in_threads, stream
+from veilrec.crypto import FixedPoint, SecureSum
 from veilrec.data import Dataset
-from veilrec.federated import Aggregator, Client, KeyServer, Wire, run_round
 from veilrec.models import kernels
+from veilrec.systems.device_sums import Summing, between_parties
 from veilrec.systems.pf_gnr_clients import ClientGradients, client_gradients, pull_back, sent_vectors
 from veilrec.training import (
     Array,
@@ -69,80 +58,6 @@ _CELLS = 1 << 24
 """Scores (devices x items) that are held in memory at a time."""
 MOVE = 0.5
 """How far vectors move between rounds that are played after a fit, as a share of their length."""
-
-Summing = Callable[..., SecureSum]
-"""From a grid, the length of the vectors and the fewest devices to how they are added."""
-
-
-def check_key_bits(bits: int, sums: str) -> None:
-    """The length of a Paillier key, which other sums do not have.
-
-    >>> check_key_bits(3072, "masked")
-    Traceback (most recent call last):
-        ...
-    ValueError: key_bits must be 2048 where no key is made, got 3072. Say sums='paillier'.
-    """
-    check(bits in (2048, 3072), "key_bits", "2048 or 3072", bits)
-    good = bits == 2048 or sums == PaillierSum.word
-    check(good, "key_bits", "2048 where no key is made", bits, "Say sums='paillier'.")
-
-
-def check_devices(users: int) -> None:
-    """Refuse sums of one device: such a sum is that device's message.
-
-    >>> check_devices(1)
-    Traceback (most recent call last):
-        ...
-    ValueError: users must be two or more where sums are made, got 1. Say sums=''.
-    """
-    check(users > 1, "users", "two or more where sums are made", users, "Say sums=''.")
-
-
-def check_provable(sums: str, codec: FixedPoint, length: int) -> None:
-    """Refuse a grid too fine for devices to prove that their messages keep to its bound.
-
-    >>> check_provable("shared", FixedPoint(1.0, 2.0**-40, clients=2), 5)
-    Traceback (most recent call last):
-        ...
-    ValueError: norm / step must be at most 34359738368, got 1099511627776. Take a larger step.
-    """
-    if sums in (PaillierSum.word, SharedSum.word):
-        LengthProof(length, codec.levels)
-
-
-def summing(word: str, key: SecretKey | None = None, bits: int = 2048) -> Summing:
-    """How sums are made, for a grid and a length; "paillier" with ``key``, or one fresh key of ``bits``.
-
-    No message is longer than the bound of the grid: where that can be seen or proven, it is the ``norm``.
-
-    >>> summing("plain")(FixedPoint(1.0, 2**-8, clients=3), 5).norm
-    1.0
-    """
-    check_choice("sums", word, SUMS)
-    keys: dict[str, Any] = {}
-    if word == PaillierSum.word:
-        secret = SecretKey.generate(bits) if key is None else key
-        keys = {"key": secret.public, "secret": secret}
-    elif word == SharedSum.word:
-        own = ShareKey()
-        keys = {"key": own.public, "secret": own}
-
-    def make(codec: FixedPoint, length: int, least: int = 2) -> SecureSum:
-        norm = None if word == MaskedSum.word else codec.bound
-        return SUMS[word](codec, length, least, norm=norm, **keys)
-
-    return make
-
-
-def between_parties(backend: SecureSum, values: Mapping[str, Array], round: int = 0) -> Total:
-    """A round between server, aggregator and devices that exchange bytes: the server alone has the key.
-
-    >>> code = FixedPoint(1.0, 2**-8, clients=3)
-    >>> between_parties(summing("masked")(code, 1), {"ann": np.array([0.5]), "bob": np.array([0.25])}).values
-    array([0.75])
-    """
-    devices = [Client(name) for name in values]
-    return run_round(KeyServer(backend), Aggregator(), devices, Wire(), values, round)
 
 
 def grid(items: int, devices: int, user_power: float, scale: float = 1.0) -> FixedPoint:
@@ -212,6 +127,7 @@ def add_up(parts: Iterator[Shares], backend: SecureSum, round: int) -> Array:
 
     >>> found = ClientGradients(*torch.ones(2, 2), torch.ones(2, 1), torch.ones(2, 1), torch.ones(1, 1))
     >>> code = FixedPoint(4.0, 0.5, clients=2)
+    >>> from veilrec.systems.device_sums import summing
     >>> add_up(iter([Shares.of(found, code)]), summing("masked")(code, 5), 0)
     array([2., 1., 1., 2., 2.])
     """
@@ -243,6 +159,7 @@ def encrypted_loss(losses: Array, weights: Array, make: Summing, bound: float = 
     For the record: nothing can be learnt from it. The server gets a number; of which scores it is made, and
     with which signs, only the devices know. So it has no gradient: hence the rest of this file.
 
+    >>> from veilrec.systems.device_sums import summing
     >>> encrypted_loss(np.array([1.0, 3.0]), np.array([1.0, 3.0]), summing("masked"))
     1.0
     """

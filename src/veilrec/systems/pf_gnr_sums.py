@@ -56,8 +56,7 @@ from veilrec.models import kernels
 from veilrec.privacy import Claim, Noise, SkellamEvent, default_delta, gaussian_multiplier, smallest_noise
 from veilrec.privacy.events import check_budget, check_sampling_rate
 from veilrec.privacy.mechanisms import Skellam, quantise, whole_bounds
-from veilrec.systems.dpmf import ridge
-from veilrec.systems.pf_gnr_rounds import (
+from veilrec.systems.device_sums import (
     Summing,
     between_parties,
     check_devices,
@@ -65,6 +64,7 @@ from veilrec.systems.pf_gnr_rounds import (
     check_provable,
     summing,
 )
+from veilrec.systems.dpmf import ridge
 from veilrec.systems.private_items import COUNTS, bounded_rows
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import (
