@@ -2,7 +2,7 @@
 
 The cheapest sum here in which a client can be dishonest: no ciphertexts, one message from each client, which
 may drop out before it without a trace, and a proof that its vector is no longer than ``norm`` (Prio:
-Corrigan- Gibbs and Boneh, NSDI 2017). Half of a vector is as good as random bytes. The reader makes its own
+Corrigan-Gibbs and Boneh, NSDI 2017). Half of a vector is as good as random bytes. The reader makes its own
 from a secret that it finds by X25519 from the client's message, so that only the aggregator's half is sent.
 As with Paillier, aggregator and reader must not collude.
 """

@@ -1,14 +1,15 @@
 """Who does what in a round of a secure sum: a server that reads sums, an aggregator that adds, clients.
 
-    server      --settings (with the public key)-->  aggregator, clients aggregator  <--one message per
-    phase-->          clients aggregator  <--questions and verdicts-->         server       where clients
-    prove that they keep to the norm aggregator  --the aggregate-->                   server
+    server      --settings (with the public keys)--> aggregator, clients
+    aggregator  <--one message per phase-->          clients
+    aggregator  <--questions and verdicts-->         server     where clients prove something
+    aggregator  --the aggregate-->                   server
 
 Trust. The server has the secret key and sees aggregates, and of single clients what their proofs show:
 nothing else about an honest one (``crypto/proven_sum.py``). The aggregator sees every client's message and
 has no key. With Paillier and shared sums the two must not collude: together they read every share. With
 masked sums there is no key, and the aggregator and the server may be the same party. Clients may be
-dishonest, except in masked sums. Names are taken from the wire as given: the wire below must authenticate
+dishonest where there is a norm. Names are taken from the wire as given: the wire below must authenticate
 them.
 """
 

@@ -13,9 +13,10 @@ Every device sends the whole item table, so that which items it touched stays hi
 zeros, even if it has no items. The length of a message is at most four times the largest weight w that a
 device can have, over the temperature T: under the softmax, whose vectors have length 1, the table, the own
 row and the loss are no longer than 2 w / T, and the root of the sum of their squares and of w^2 is below 4 w
-/ T. A longer message (BPR with long vectors) is shrunk as a whole, weight included: the sum stays that of a
-weighted mean. A device that sends a longer one all the same is refused: plain sums see it, in encrypted and
-shared ones devices prove it. Masked sums are for devices that keep to it.
+/ T (for T up to 2; above, it is below 2 w, which is then the bound). A longer message (BPR with long vectors)
+is shrunk as a whole, weight included: the sum stays that of a weighted mean. A device that sends a longer one
+all the same is refused: plain sums see it, in encrypted and shared ones devices prove it. Masked sums are for
+devices that keep to it.
 
 Rounding moves the training a little; encryption moves nothing: whole numbers add up exactly, so "plain" gives
 the bits of "paillier", "shared" and "masked" (a test). It changes no claim either: the server reads every
