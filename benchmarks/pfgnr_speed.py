@@ -61,7 +61,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=15, help="short fits of each form")
+    parser.add_argument("--repeats", type=int, default=30, help="short fits of each form")
     parser.add_argument("--out", type=Path, default=Path("docs/results/pfgnr-speed.json"))
     chosen = parser.parse_args()
     split = STUDY.split(0, None)
