@@ -236,3 +236,24 @@ def test_the_picture(tmp_path) -> None:
     with pytest.raises(ValueError, match="no finite epsilon"):
         statement(claim(UnboundedEvent(reason="raw labels"))).plot(tmp_path / "none.png")
     assert not (tmp_path / "none.png").exists()
+
+
+def test_events_without_a_bound_are_claimed_when_drawn_and_drawn_when_claimed() -> None:
+    """One beside a Laplace release of 0.5 once gave "epsilon 0.5, secure"."""
+    leak = UnboundedEvent(reason="labels enter the loss without noise", label="training")
+    noise = Noise.secure()
+    Laplace.for_budget(0.5).release([3.0], noise, "count")
+    told = claim(*noise.events, delta=0.0)
+    assert Guarantee.of("x", [told], noise).epsilon == 0.5
+    with pytest.raises(ValueError, match=r"about events that were drawn, and no other.*without noise"):
+        Guarantee.of("x", [claim(*noise.events, leak, delta=0.0)], noise)
+    noise.record(leak)
+    with pytest.raises(ValueError, match=r"about every event that was drawn.*without noise"):
+        Guarantee.of("x", [told], noise)
+    assert math.isinf(Guarantee.of("x", [claim(*noise.events, delta=0.0)], noise).epsilon)
+
+
+def test_what_draws_no_noise_has_no_grade() -> None:
+    noise = Noise.secure()
+    noise.record(UnboundedEvent(reason="raw labels", label="training"))
+    assert Guarantee.of("x", [claim(*noise.events)], noise).grade == "none"

@@ -144,7 +144,7 @@ def test_the_grid_holds_the_message_of_every_device_and_little_more() -> None:
     """A message is a cut gradient and a share of the noise: so long may it be, and hardly longer."""
     model, users, items = PFGNRSums(), 943, 1682
     for mechanism, size in zip(model.mechanisms(users, items), (items, items * model.embedding_size)):
-        bound, noise = model._sum_grid(mechanism, users, size).bound, Noise.research(1)
+        bound, noise = model._sum_grid(mechanism, users, users, size).bound, Noise.research(1)
         shares = [mechanism.share(model.arriving(users), (size,), noise) for _ in range(5)]
         longest = mechanism.l2 + max(np.linalg.norm(one.astype(float)) for one in shares)
         assert longest < bound < 1.6 * longest
@@ -267,12 +267,12 @@ def test_a_fit_that_was_killed_in_an_epoch_draws_no_round_twice(data, tmp_path, 
     """Secure noise: what the server has read before the kill is read back, not drawn again."""
     honest, drawn = PFGNRSums.round, []
 
-    def counted(self, history, vectors, one, noise, make, number):
+    def counted(self, history, vectors, one, noise, make, number, declared):
         if len(drawn) == 7:
             drawn.append(-1)
             raise KeyboardInterrupt
         drawn.append(number)
-        return honest(self, history, vectors, one, noise, make, number)
+        return honest(self, history, vectors, one, noise, make, number, declared)
 
     monkeypatch.setattr(PFGNRSums, "round", counted)
     about = {"progress": False, "checkpoint": tmp_path}

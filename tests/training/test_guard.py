@@ -11,10 +11,10 @@ import pytest
 
 import veilrec as vr
 from veilrec import systems
-from veilrec.core import BudgetExhausted
-from veilrec.privacy import Claim, Ledger
+from veilrec.core import BudgetExhausted, NotFitted
+from veilrec.privacy import Claim, Ledger, PureEvent, UnboundedEvent
 from veilrec.privacy.mechanisms import Gaussian
-from veilrec.training import Closed, DataGuard, Recommender, read_model
+from veilrec.training import STOPPING, Closed, DataGuard, Recommender, read_model
 
 
 @dataclasses.dataclass(eq=False)
@@ -44,6 +44,21 @@ class NoisyPopularity(Recommender):
             noisy = (noisy + self.mechanism().release(counts, job.noise, "counts")) / 2
         if self.flaw == "hidden look":
             job.guard.take("attributes", "curiosity")
+        if self.flaw == "second look":
+            noisy = job.guard.take("interactions", "counts").item_counts.astype(float)
+        if self.flaw == "history":
+            noisy = np.asarray(self.history.sum(axis=0)).ravel()
+        if self.flaw == "validation":
+            noisy = job.valid.item_counts.astype(float)
+        if self.flaw == "look at validation":
+            noisy = job.validation().item_counts.astype(float)
+        if self.flaw == "bare event":
+            job.noise.record(UnboundedEvent(reason="exact counts are published", label="more counts"))
+        if self.flaw == "bare look":
+            job.take_bare("links", UnboundedEvent(reason="friends are read as they are", label="friends"))
+        if self.flaw == "past":
+            noisy = getattr(self, "_kept", noisy)
+            self._kept = counts
         self.shared["counts"] = noisy.astype(np.float32)
 
     def _score(self, users):
@@ -84,14 +99,49 @@ def test_the_statement_is_composed_from_what_was_drawn(data) -> None:
 @pytest.mark.parametrize(
     ("flaw", "words"),
     [
-        ("no noise", "about events that were drawn"),
+        ("no noise", r"looks at the data must be covered.*counts"),
         ("second draw", "as often as it was"),
         ("hidden look", r"looks at the data must be covered.*curiosity"),
+        ("second look", r"looks at the data must be covered.*counts.*two looks two"),
+        ("look at validation", r"looks at the data must be covered.*validation"),
+        ("bare event", r"about every event that was drawn.*exact counts are published"),
+        ("bare look", r"about every event that was drawn.*friends are read as they are"),
     ],
 )
 def test_every_flaw_is_caught(data, flaw, words) -> None:
+    parts = vr.split.holdout(data, test=0.1, valid=0.1, seed=1)
     with pytest.raises(ValueError, match=words):
-        fit(data, flaw)
+        fit(parts.train, flaw, valid=parts.valid)
+
+
+def test_histories_are_not_at_hand_while_a_private_system_is_fitted(data) -> None:
+    with pytest.raises(NotFitted):
+        fit(data, "history")
+
+
+def test_a_fit_that_fails_leaves_a_model_that_is_not_fitted(data) -> None:
+    """Without a statement there is no model, not even one that was fitted before."""
+    model = fit(data)
+    model.flaw = "second draw"
+    with pytest.raises(ValueError, match="as often as it was"):
+        model.fit(data, progress=False)
+    with pytest.raises(NotFitted):
+        _ = model.guarantee
+    assert not model.shared
+
+
+def test_validation_data_that_nobody_asked_for_have_no_facts(data) -> None:
+    parts = vr.split.holdout(data, test=0.1, valid=0.1, seed=1)
+    model = fit(parts.train, "validation", valid=parts.valid)
+    assert len(parts.valid) > 0
+    assert not model.shared["counts"].any()
+
+
+def test_nothing_of_an_earlier_fit_is_within_reach_of_the_next(data) -> None:
+    model = NoisyPopularity(flaw="past")
+    for _ in range(2):
+        model.fit(data, progress=False)
+        assert (model.shared["counts"] != np.bincount(data.item, minlength=data.n_items)).any()
 
 
 def test_noise_without_a_claim_is_caught(data) -> None:
@@ -120,18 +170,17 @@ def test_choices_on_private_data_are_named_in_the_statement(data) -> None:
     assert not warned(vr.systems.DPGram())
 
 
-def test_validation_data_bring_no_attributes(data, monkeypatch) -> None:
+def test_validation_data_bring_interactions_and_nothing_else(data) -> None:
     """A way around the guard that must stay shut: the validation part has the same users."""
-    seen = []
-    fitted = NoisyPopularity._fit
-    monkeypatch.setattr(
-        NoisyPopularity, "_fit", lambda self, job: (seen.append(job.valid), fitted(self, job))
-    )
     parts = vr.split.holdout(data, test=0.1, valid=0.1, seed=1)
-    NoisyPopularity().fit(parts.train, parts.valid, progress=False)
-    assert len(seen[0]) == len(parts.valid)
-    assert all(attribute.missing.all() for attribute in seen[0].attributes.values())
-    assert seen[0].links is None
+    guard = DataGuard(parts.train, parts.valid)
+    found = guard.take("validation", STOPPING)
+    assert len(found) == len(parts.valid)
+    assert all(attribute.missing.all() for attribute in found.attributes.values())
+    assert found.links is None
+    assert guard.looks == [("validation", STOPPING)]
+    with pytest.raises(ValueError, match="part must be one that the fit was given"):
+        DataGuard(parts.train).take("validation", STOPPING)
 
 
 def test_the_statement_is_saved_and_checked(data, tmp_path) -> None:
@@ -279,7 +328,8 @@ class TestGuard:
         assert all(attribute.missing.all() for attribute in interactions.attributes.values())
         assert len(attributes) == 0
         assert not any(attribute.missing.all() for attribute in attributes.attributes.values())
-        assert guard.unanswered(["a"]) == [("attributes", "b")]
+        assert guard.unanswered([PureEvent(epsilon=1.0, label="a")]) == [("attributes", "b")]
+        assert guard.unanswered([], ["a", "b"]) == []
 
     def test_closed_is_closed(self, data) -> None:
         guard = DataGuard(data)

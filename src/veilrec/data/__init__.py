@@ -2,6 +2,7 @@
 
 from veilrec.data import filters, split
 from veilrec.data.dataset import Attribute, Categorical, Dataset, Links, Numeric
+from veilrec.data.draws import id_draws, mixed
 from veilrec.data.fetch import get
 from veilrec.data.format_lightgcn import read_lightgcn
 from veilrec.data.frames import to_kind
@@ -44,11 +45,13 @@ __all__ = [
     "extremes_of",
     "filters",
     "get",
+    "id_draws",
     "imported_dir",
     "like",
     "load",
     "load_dataset",
     "load_split",
+    "mixed",
     "predefined_split",
     "profiles",
     "rating_statistics",

@@ -167,6 +167,8 @@ class Dataset:
     frame_kind: str = "polars"
     shaped: tuple[str, ...] = ()
     """What was done to the rows by looking at everybody's: no statement about one user covers it."""
+    declared_users: int | None = None
+    """The public number of users, where it is declared; None: how many there are."""
 
     def __post_init__(self) -> None:
         if len(self.user) > 1 and bool((np.diff(self.user) < 0).any()):
@@ -261,6 +263,15 @@ class Dataset:
     def n_users(self) -> int:
         """Users in the vocabulary (a part of a split keeps the whole vocabulary)."""
         return len(self.users)
+
+    @property
+    def public_users(self) -> int:
+        """How many users there are said to be: what noise, delta and means are computed from.
+
+        >>> replace(Dataset.from_arrays(["ann"], ["tea"]), declared_users=1000).public_users
+        1000
+        """
+        return self.n_users if self.declared_users is None else self.declared_users
 
     @property
     def n_items(self) -> int:

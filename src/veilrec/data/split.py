@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from veilrec.core import DataError, atomic_path, check, check_count, check_fraction, stream, stream_seed
+from veilrec.core import DataError, atomic_path, check, check_count, check_fraction, stream
 from veilrec.data.dataset import Dataset
-from veilrec.data.ids import Ids
+from veilrec.data.draws import id_draws, mixed
 
 _TRAIN, _VALID, _TEST = 0, 1, 2
 _ALONE, _CARVED_ALONE = {"draw": "each user alone"}, {"carve_draw": "each user alone"}
@@ -371,7 +370,7 @@ def _random_order(data: Dataset, seed: int, purpose: str, joint: bool) -> NDArra
 def _own_draws(data: Dataset, seed: int, purpose: str) -> NDArray[np.uint64]:
     """64 bits for each row, from the seed, its two ids and how often its pair stood before."""
     users, items = (
-        _mixed(_words(ids) ^ np.uint64(stream_seed(seed, "split", purpose, side)))
+        id_draws(ids, seed, "split", purpose, side)
         for ids, side in ((data.users, "users"), (data.items, "items"))
     )
     cell = data.user.astype(np.int64) * data.n_items + data.item
@@ -380,22 +379,7 @@ def _own_draws(data: Dataset, seed: int, purpose: str) -> NDArray[np.uint64]:
     place = np.arange(len(cell))
     before = np.empty(len(cell), np.uint64)
     before[order] = place - np.maximum.accumulate(np.where(first, place, 0))
-    return _mixed(_mixed(users[data.user] + items[data.item]) + before)
-
-
-def _words(ids: Ids) -> NDArray[np.uint64]:
-    """64 bits of each id, the same whatever else is in the vocabulary."""
-    texts = ids.values.cast(pl.String).to_list()
-    digest = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
-    return np.frombuffer(digest, "<u8").astype(np.uint64)
-
-
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit depends on every bit."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return mixed(mixed(users[data.user] + items[data.item]) + before)
 
 
 def _random_rank(data: Dataset, seed: int, purpose: str, joint: bool) -> NDArray[np.int64]:

@@ -106,7 +106,7 @@ def _assemble(folder: Path, card: dict[str, Any]) -> Dataset:
     rows = pl.read_parquet(folder / "interactions.parquet", glob=False)
     people = pl.read_parquet(folder / "users.parquet", glob=False)
     items = pl.read_parquet(folder / "items.parquet", glob=False)
-    optional = {
+    optional: dict[str, Any] = {
         label: rows[label].to_numpy() for label in ("rating", "time", "sensitive") if label in rows.columns
     }
     attributes: dict[str, Attribute] = {}

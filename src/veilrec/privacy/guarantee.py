@@ -189,7 +189,8 @@ class Guarantee:
         foreign = [statement.describe(event) for event in named if not drawn[event]]
         check(not foreign, "claims", "about events that were drawn, and no other", foreign)
         safe = all(source.grade == "secure" and not source.in_floats for source in sources)
-        grade = ("secure" if safe else "research") if any(source.events for source in sources) else "none"
+        noisy = any(not isinstance(event, UnboundedEvent) for one in sources for event in one.events)
+        grade = ("secure" if safe else "research") if noisy else "none"
         return cls(model, reads, not_covered, claims, grade, paper_claim, tuned)
 
     @property
@@ -278,7 +279,9 @@ def _counts(events: Iterable[Event]) -> Counter[Event]:
     """How often each release was made, whether it was recorded at once or one by one."""
     found: Counter[Event] = Counter()
     for event in events:
-        if not isinstance(event, UnboundedEvent):
+        if isinstance(event, UnboundedEvent):  # once is as bad as often
+            found[replace(event, count=1)] = 1
+        else:
             found[replace(event, count=1)] += event.count
     return found
 

@@ -36,12 +36,17 @@ from veilrec.data import Categorical, Dataset
 from veilrec.privacy import Claim, UnboundedEvent
 from veilrec.systems.bpr import BPR
 from veilrec.systems.vectors import VectorRecommender
-from veilrec.training import Array, Job
+from veilrec.training import STOPPING, Array, Job
 
-_LISTS, _PROFILES = "typical items", "blurred profiles"
-_WHY_LISTS = "the lists are learnt from profiles and attributes without noise"
-_WHY_PROFILES = (
-    "true profiles are only added to, by a rule that anybody may know, and then used without noise"
+_OF_LISTS = UnboundedEvent(
+    reason="the lists are learnt from profiles and attributes without noise",
+    label="typical items",
+    neighbours="replace",
+)
+_OF_PROFILES = UnboundedEvent(
+    reason="true profiles are only added to, by a rule that anybody may know, and then used without noise",
+    label="blurred profiles",
+    neighbours="replace",
 )
 _ROWS = 1024
 
@@ -64,6 +69,7 @@ class BlurMe(VectorRecommender):
     word: ClassVar[str] = "blurme"
     summary: ClassVar[str] = "profiles blurred with items of another class, then pairwise ranking"
     protects: ClassVar[str] = "an attribute, by experience only: no epsilon"
+    uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
     bare: ClassVar[str] = "items are added to profiles, and nothing of them is hidden"
     not_covered: ClassVar[tuple[str, ...]] = (
         "everything: interactions enter the model without noise, and the attribute is blurred, not hidden",
@@ -94,11 +100,9 @@ class BlurMe(VectorRecommender):
         check_non_negative("regularization", self.regularization)
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
-        leaks = [UnboundedEvent(reason=_WHY_PROFILES, label=_PROFILES, neighbours="replace")]
-        if self.typical is None:
-            leaks.append(UnboundedEvent(reason=_WHY_LISTS, label=_LISTS, neighbours="replace"))
+        leaks = (_OF_PROFILES, _OF_LISTS) if self.typical is None else (_OF_PROFILES,)
         secret = f"the {self.attribute} of a user"
-        return (Claim(secret, "attribute", "replace", "OXSF", ("the model and all lists",), tuple(leaks)),)
+        return (Claim(secret, "attribute", "replace", "OXSF", ("the model and all lists",), leaks),)
 
     def _check_data(self, public: Dataset) -> None:
         known = public.attributes.get(self.attribute)
@@ -107,12 +111,11 @@ class BlurMe(VectorRecommender):
             listed_weights(self.typical, classes, public)
 
     def _fit(self, job: Job) -> None:
-        assert job.guard is not None
-        known = job.guard.take("attributes", _PROFILES, [self.attribute]).attributes.get(self.attribute)
+        known = job.take_bare("attributes", _OF_PROFILES, [self.attribute]).attributes.get(self.attribute)
         classes = checked_classes(known, self.attribute, job.train.name, self.word)
-        data = job.guard.take("interactions", _PROFILES)
+        data = job.take_bare("interactions", _OF_PROFILES)
         if self.typical is None:
-            profiles = job.guard.take("interactions", _LISTS).matrix()
+            profiles = job.take_bare("interactions", _OF_LISTS).matrix()
             weights = class_weights(profiles, classes.codes, len(classes.categories), self.penalty)
         else:
             weights = listed_weights(self.typical, classes, data)
@@ -132,7 +135,7 @@ class BlurMe(VectorRecommender):
             "checkpoint": None if job.checkpoint is None else job.checkpoint / "blurred",
             "progress": job.progress,
         }
-        inner.fit(blurred, job.valid, **more)  # type: ignore[arg-type]
+        inner.fit(blurred, job.validation(), **more)  # type: ignore[arg-type]
         job.log.extend(inner.facts["log"])
         self.shared, self.private = dict(inner.shared), dict(inner.private)
         self.private |= {"added_user": added.row, "added_item": added.col}

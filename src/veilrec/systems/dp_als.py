@@ -94,7 +94,7 @@ class DPALS(PrivateItems):
         weights = self.shared.pop("weights")
         weights /= weights.min()
         histories = self._histories(job, self.label)[:, self.shared["kept"]]
-        _, mechanism = self.mechanisms(job.train.n_users)
+        _, mechanism = self.mechanisms(job.train.public_users)
         start = stream(job.seed, self.word, "start").standard_normal((len(weights), self.embedding_size))
         vectors = (start / np.sqrt(self.embedding_size)).astype(np.float32)
         for turn in range(self.rounds):

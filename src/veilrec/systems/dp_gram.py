@@ -95,7 +95,7 @@ class DPGram(PrivateItems):
     def _fit(self, job: Job) -> None:
         items = self._kept(job.train)
         self._choose_items(job)
-        _, mechanism = self.mechanisms(job.train.n_users)
+        _, mechanism = self.mechanisms(job.train.public_users)
         rows = self._bounded(job)
         noisy = self._release(job, mechanism, self.label, lambda: packed(gram(rows)))
         values, vectors, edge = spectrum(noisy, items, mechanism.sigma, self.rank)

@@ -84,7 +84,7 @@ class DPSpectral(PrivateItems):
         self._choose_items(job)
         rows = self._bounded(job)
         items, rank = rows.shape[1], min(self.rank, rows.shape[1])
-        _, unit = self.mechanisms(job.train.n_users)
+        _, unit = self.mechanisms(job.train.public_users)
         mechanism = Gaussian(unit.noise_multiplier, sensitivity=self.clip)
         start = stream(job.seed, self.word, "start").standard_normal((items, rank))
         vectors, values = np.linalg.qr(start)[0], np.ones(rank)

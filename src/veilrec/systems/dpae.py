@@ -42,6 +42,7 @@ from veilrec.privacy import (
 from veilrec.privacy.events import check_sampling_rate
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import (
+    STOPPING,
     Array,
     Job,
     PrivateTraining,
@@ -74,7 +75,7 @@ class DPAE(Recommender):
     word: ClassVar[str] = "dpae"
     summary: ClassVar[str] = "an autoencoder trained by clipped and noised gradients of users"
     protects: ClassVar[str] = "a user's interactions, from outsiders and other clients"
-    uncovered: ClassVar[tuple[str, ...]] = (_OWN,)
+    uncovered: ClassVar[tuple[str, ...]] = (_OWN, STOPPING)
     not_covered: ClassVar[tuple[str, ...]] = (
         "a user's own list against whoever sees it, since it is made from the user's own interactions",
         "the ids of users and items, and who took part in a step",
@@ -118,10 +119,10 @@ class DPAE(Recommender):
         )
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
-        z, q = self._multiplier(public.n_users), self.sampling_rate
+        z, q = self._multiplier(public.public_users), self.sampling_rate
         check_lattice(z, (2 * public.n_items + 2) * (self.embedding_size + 1))  # before anything is spent
         event = GaussianEvent(noise_multiplier=z, sampling_rate=q, count=self.steps, label=_LABEL)
-        delta = default_delta(public.n_users, self.delta)
+        delta = default_delta(public.public_users, self.delta)
         released = ("all weights of the network",)
         return (Claim("everything of one user", "user", "add-remove", "OF", released, (event,), delta),)
 
@@ -134,8 +135,9 @@ class DPAE(Recommender):
             network,
             job.noise,
             users=users,
+            declared=job.train.public_users,
             sampling_rate=self.sampling_rate,
-            noise_multiplier=self._multiplier(users),
+            noise_multiplier=self._multiplier(job.train.public_users),
             clip_norm=self.clip_norm,
             steps=self.steps,
             label=_LABEL,

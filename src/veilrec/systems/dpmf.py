@@ -42,11 +42,12 @@ from veilrec.privacy.mechanisms import ObjectivePerturbation
 from veilrec.systems.vectors import VectorRecommender, unit_rows
 from veilrec.training import Array, Job, release_once
 
-_LABEL, _LEAK = "item vectors", "user vectors in the objective"
+_LABEL = "item vectors"
 _OWN = "a user's interactions for the user's own vector and list"
-_REASON = (
-    "the user vectors that the objective takes as constants are fitted to the same interactions without "
-    "noise: one interaction changes every item's Hessian, and the ratio of densities has no bound"
+_LEAK = UnboundedEvent(
+    reason="the user vectors that the objective takes as constants are fitted to the same interactions "
+    "without noise: one interaction changes every item's Hessian, and the ratio of densities has no bound",
+    label="user vectors in the objective",
 )
 
 
@@ -99,14 +100,14 @@ class DPMF(VectorRecommender):
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         events: tuple[Event, ...] = (self._mechanism().event.named(_LABEL),)
         if self.user_vectors == "fitted":
-            events += (UnboundedEvent(reason=_REASON, label=_LEAK),)
+            events += (_LEAK,)
         about = ("one interaction of a user", "interaction", "add-remove", "OF", ("all item vectors",))
         return (Claim(*about, events, per_user=public.n_items),)  # type: ignore[arg-type]
 
     def _fit(self, job: Job) -> None:
         assert job.guard is not None
         if self.user_vectors == "fitted":
-            u = self._fitted_users(job.guard.take("interactions", _LEAK).matrix(), job.seed)
+            u = self._fitted_users(job.take_bare("interactions", _LEAK).matrix(), job.seed)
         else:
             u = public_vectors(job.train.n_users, self.embedding_size, job.seed)
         rows = job.guard.take("interactions", _LABEL).matrix()

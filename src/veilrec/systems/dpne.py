@@ -39,10 +39,11 @@ from veilrec.systems.dpmf import released_ridge, ridge
 from veilrec.systems.vectors import VectorRecommender, unit_rows
 from veilrec.training import Array, Job
 
-_ITEMS, _USERS, _LEAK = "item vectors", "user vectors", "degrees and contexts"
-_REASON = (
-    "one edge changes degrees, so whole rows and columns of the matrix move, and the contexts are fitted "
-    "to the same edges without noise"
+_ITEMS, _USERS = "item vectors", "user vectors"
+_LEAK = UnboundedEvent(
+    reason="one edge changes degrees, so whole rows and columns of the matrix move, and the contexts are "
+    "fitted to the same edges without noise",
+    label="degrees and contexts",
 )
 
 
@@ -92,15 +93,13 @@ class DPNE(VectorRecommender):
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         event = self._mechanism().event
-        leak = UnboundedEvent(reason=_REASON, label=_LEAK)
-        events = (event.named(_ITEMS), event.named(_USERS), leak)
+        events = (event.named(_ITEMS), event.named(_USERS), _LEAK)
         seen = ("vectors of all items and users, and all lists",)
         about = ("one interaction of a user", "interaction", "add-remove", "OXF", seen)
         return (Claim(*about, events, per_user=public.n_items),)  # type: ignore[arg-type]
 
     def _fit(self, job: Job) -> None:
-        assert job.guard is not None
-        m = line_matrix(job.guard.take("interactions", _LEAK).matrix(), self.negatives, self.clip)
+        m = line_matrix(job.take_bare("interactions", _LEAK).matrix(), self.negatives, self.clip)
         contexts = self._contexts(m, job.seed)
         mechanism = self._mechanism()
         items = released_ridge(job, m, contexts, mechanism, _ITEMS)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from veilrec.core import DataError, check_choice, check_positive
 from veilrec.data import Dataset, Profiles, profiles, scheme_of
-from veilrec.privacy import Claim, Event, Noise, UnboundedEvent, check_laplace_lattice
+from veilrec.privacy import Claim, Noise, UnboundedEvent, check_laplace_lattice
 from veilrec.privacy.mechanisms import MixedPerturber, PaperFunctional, UnaryEncoding
 from veilrec.systems.attention import (
     PAPER_BATCH,
@@ -141,6 +141,14 @@ class GERAI(AttentionRecommender):
         self._train(job, job.guard.take("interactions", TRAINING), features, plain(bpr_loss))
 
 
+_RAW_PROFILES = UnboundedEvent(
+    reason="profiles are read as they are", label="true profiles", neighbours="replace"
+)
+_RAW_GRADIENTS = UnboundedEvent(
+    reason="interactions enter the gradients of all parameters but h without noise",
+    label=TRAINING,
+    neighbours="replace",
+)
 PRINTED: dict[str, Any] = {
     "embedding_size": 60,
     "batch_size": 64,
@@ -200,9 +208,8 @@ class GERAIPaper(AttentionRecommender):
         secret = ("everything computed from the reports",)
         claims: list[Claim] = []
         if self.ablation == "NL":
-            raw = UnboundedEvent(reason="profiles are read as they are", neighbours="replace")
             told = "the whole profile of a user"
-            claims.append(Claim(told, "attribute", "replace", "OXSF", ("model", "lists"), (raw,)))
+            claims.append(Claim(told, "attribute", "replace", "OXSF", ("model", "lists"), (_RAW_PROFILES,)))
         else:
             about = self._profiles(public)
             mixed = self._perturber(profiles(public, attributes=(), quiet=True), about)
@@ -217,10 +224,8 @@ class GERAIPaper(AttentionRecommender):
                 for words, some in sets.items()
                 if some
             ]
-        reason = "interactions enter the gradients of all parameters but h without noise"
-        events: list[Event] = [UnboundedEvent(reason=reason, neighbours="replace")]
         released = ("model", "lists")
-        claims.append(Claim("one interaction", "interaction", "replace", "OX", released, tuple(events)))
+        claims.append(Claim("one interaction", "interaction", "replace", "OX", released, (_RAW_GRADIENTS,)))
         return tuple(claims)
 
     def _paper_claim(self) -> str:
@@ -241,8 +246,8 @@ class GERAIPaper(AttentionRecommender):
         assert job.guard is not None
         self.facts["profile"] = scheme_of(job.train)
         if self.ablation == "NL":
-            known = job.guard.take("attributes", TRAINING)
-            numbers = self._statistics(job.guard.take("interactions", TRAINING))
+            known = job.take_bare("attributes", _RAW_PROFILES)
+            numbers = self._statistics(job.take_bare("interactions", _RAW_PROFILES))
             say_left_out(numbers, self._profiles(job.train))
             return self._describe(known, numbers, job.noise)
         people = job.guard.take("attributes", REPORTS)
@@ -273,8 +278,7 @@ class GERAIPaper(AttentionRecommender):
 
     def _fit(self, job: Job) -> None:
         features = self._features(job)
-        assert job.guard is not None
-        data = job.guard.take("interactions", TRAINING)
+        data = job.take_bare("interactions", _RAW_GRADIENTS)
         if self.ablation == "NF":
             self._train(job, data, features, plain(taylor_loss))
             return
@@ -315,10 +319,9 @@ class GERAIPaper(AttentionRecommender):
         if not passes:
             return ()
         drawn = (replace(passes[0], count=sum(event.count for event in passes)),)  # all are alike
-        leak = UnboundedEvent(reason="the noise reaches h alone", neighbours="replace")
         released, words = ("model", "lists"), "one pair of items, for h alone and all else fixed"
         return (
-            Claim("one pair of items", "interaction", "replace", "OX", released, (*drawn, leak)),
+            Claim("one pair of items", "interaction", "replace", "OX", released, (*drawn, _RAW_GRADIENTS)),
             Claim(words, "interaction", "replace", "O", ("h",), drawn, restates=True),
         )
 

@@ -14,7 +14,7 @@ made of releases and the user's own history alone, they are released once, and a
 
 Sensitivity. Step 1: 1 for the counts, 1 for G. Step 5: sqrt(1/4 + 1/64), since the mean over the own triples
 of vectors of length at most 1 has at most that length. Which triples a user has depends on the seed, the
-user's own code and items alone. ``count_share`` of the budget goes to the counts, the rest in equal parts to
+user's own id and items alone. ``count_share`` of the budget goes to the counts, the rest in equal parts to
 G and the coefficients (in squared signal to noise). Joint DP: see ``private_items.py``.
 """
 
@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from veilrec.core import check, check_count, check_non_negative, check_positive, stream
-from veilrec.data import Dataset
+from veilrec.data import Dataset, Ids, id_draws
 from veilrec.privacy import Claim
 from veilrec.privacy.mechanisms import FunctionalMechanism, packed
 from veilrec.systems.dp_gram import eigenvalue_gain, gram, spectrum
@@ -84,14 +84,16 @@ class GERAIFunctional(PrivateItems):
 
     def _fit(self, job: Job) -> None:
         self._choose_items(job)
-        _, mechanism = self.mechanisms(job.train.n_users)
+        _, mechanism = self.mechanisms(job.train.public_users)
         rows = self._bounded(job)
         noisy = self._release(job, mechanism, _GRAM, lambda: packed(gram(rows)))
         values, vectors, edge = spectrum(noisy, rows.shape[1], mechanism.sigma, self.embedding_size)
         gain = eigenvalue_gain(values, self.shrinkage * edge)
         vectors = vectors[:, gain > 0] * np.sqrt(gain[gain > 0])
         self.shared["vectors"] = vectors * math.sqrt(len(vectors) / vectors.shape[1])
-        differences, owner = self._triples(self._histories(job, _LOSS)[:, self.shared["kept"]], job.seed)
+        differences, owner = self._triples(
+            self._histories(job, _LOSS)[:, self.shared["kept"]], job.train.users, job.seed
+        )
         functional = FunctionalMechanism(mechanism.noise_multiplier)
         self.shared["h"] = release_once(
             job, _LOSS, lambda: functional.release(differences, owner, job.noise.child(_LOSS), _LOSS).solve()
@@ -105,16 +107,15 @@ class GERAIFunctional(PrivateItems):
         popular = np.log1p(np.maximum(counts, 0)) / math.log1p(max(float(self.shared["counts"].max()), 1.0))
         return np.concatenate([self.scale * own * vectors, popular[..., None]], axis=-1)
 
-    def _triples(self, histories: sp.csr_matrix, seed: int) -> tuple[Array, Array]:
+    def _triples(self, histories: sp.csr_matrix, ids: Ids, seed: int) -> tuple[Array, Array]:
         """Differences q_uv - q_uv' and their users."""
-        users, items = histories.shape
-        held = np.diff(histories.indptr)
-        owner = np.repeat(np.arange(users), held)
+        items, held = histories.shape[1], np.diff(histories.indptr)
+        owner = np.repeat(np.arange(len(held)), held)
         own = self.shared["weights"][histories.indices, None] * self.shared["vectors"][histories.indices]
         total = sp.csr_matrix((np.ones(len(owner)), np.arange(len(owner)), histories.indptr)) @ own
         without = unit_rows(total[owner] - own)  # z_u as if v were not known
-        random = stream(seed, self.word, "negatives")
-        order, turn = random.permutation(items), random.integers(items, size=users)
+        order = stream(seed, self.word, "negatives").permutation(items)
+        turn = (id_draws(ids, seed, self.word, "negatives") % np.uint64(items)).astype(np.int64)
         place = np.arange(len(owner)) - np.repeat(histories.indptr[:-1], held)
         liked = self._pair(without, histories.indices)
         found, whose = [], []

@@ -211,7 +211,7 @@ class GERAIUsers(Recommender):
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         released = ("all parameters of the network, with them the item vectors", COUNTS)
-        events, delta = self._events(public.n_users), default_delta(public.n_users, self.delta)
+        events, delta = self._events(public.public_users), default_delta(public.public_users, self.delta)
         size, about = self.embedding_size, self._profiles(public)
         network = (public.n_items + sum(about.sizes) + 7 * size + 10) * size
         for event in events:  # refused before anything is spent
@@ -243,7 +243,7 @@ class GERAIUsers(Recommender):
             reports.shape[1], data.n_items, self.embedding_size, torch_stream(job.seed, self.word, "init")
         )
         self.shared["popular"] = self._popular(job)
-        training = self._training(network, job.noise.child(GRADIENTS), data.n_users)
+        training = self._training(network, job.noise.child(GRADIENTS), job.train)
         parameters = dict(network.named_parameters())
         optimiser = torch.optim.Adam(list(parameters.values()), lr=self.learning_rate)
         sampler = NegativeSampler(history)
@@ -261,20 +261,22 @@ class GERAIUsers(Recommender):
 
         def validate(valid: Dataset) -> float:
             publish()
-            return validation_score(self._score, data, valid)
+            score = lambda users: self._compare(history[users], reports[users])  # noqa: E731
+            return validation_score(score, data, valid)
 
         state = {**parameters, **optimiser_state(optimiser, parameters)}
         at = run_epochs(job, self, state=state, step=step, validate=validate, keep=tuple(parameters))
         training.resume_at(at.epoch * self._steps_per_epoch)  # a fit that had ended before is paid for too
         publish()
 
-    def _training(self, network: UserTower, noise: Noise, users: int) -> PrivateTraining:
+    def _training(self, network: UserTower, noise: Noise, public: Dataset) -> PrivateTraining:
         return PrivateTraining(
             network,
             noise,
-            users=users,
+            users=public.n_users,
+            declared=public.public_users,
             sampling_rate=self.sampling_rate,
-            noise_multiplier=self._events(users)[-1].noise_multiplier,
+            noise_multiplier=self._events(public.public_users)[-1].noise_multiplier,
             clip_norm=self.clip_norm,
             steps=self._steps,
             label=GRADIENTS,
@@ -297,7 +299,7 @@ class GERAIUsers(Recommender):
         if not self.count_share:
             return np.zeros(job.train.n_items, np.float32)
         assert job.guard is not None
-        mechanism = self._counts(job.train.n_users)
+        mechanism = self._counts(job.train.public_users)
         rows = bounded_rows(job.guard.take("interactions", COUNTS).matrix(), np.ones(job.train.n_items), 1)
         exact = np.asarray(rows.sum(axis=0), np.float64).ravel()
         counts = release_once(job, COUNTS, lambda: mechanism.release(exact, job.noise.child(COUNTS), COUNTS))

@@ -126,12 +126,17 @@ class PFGNRPaper(ReportedGraph):
     def _encoder(self) -> TopDegreeEncoder:
         return TopDegreeEncoder(self.epsilon, self.split)
 
+    @property
+    def _leak(self) -> UnboundedEvent:
+        return UnboundedEvent(reason=_REASONS[self.ablation], label=LABELS)
+
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         if self.ablation == "LDP":
             return super()._claims(public)
-        leak = UnboundedEvent(reason=_REASONS[self.ablation], label=LABELS)
         seen = ("sums that the server decrypts", "model", "lists")
-        training = Claim("one interaction of a user", "interaction", "add-remove", "OXSF", seen, (leak,))
+        training = Claim(
+            "one interaction of a user", "interaction", "add-remove", "OXSF", seen, (self._leak,)
+        )
         if self.ablation:
             return (training,)
         words, events = "one interaction, in the report alone", report_events(self._encoder())
@@ -142,8 +147,7 @@ class PFGNRPaper(ReportedGraph):
         if self.ablation == "LDP":
             super()._fit(job)
             return
-        assert job.guard is not None
-        known = job.guard.take("interactions", LABELS)
+        known = job.take_bare("interactions", self._leak)
         graph = known.matrix() if self.ablation else self._report(job)
         self._train(job, self._graph(graph, job), Labels(known.matrix()), known)
 

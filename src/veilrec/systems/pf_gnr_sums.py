@@ -158,12 +158,15 @@ class PFGNRSums(Recommender):
         users, items = public.n_users, public.n_items
         if self.sums:
             check_devices(users)
-        for mechanism, size in zip(self.mechanisms(users, items), (items, items * self.embedding_size)):
-            variance = mechanism.variance / self.arriving(users) * (1 if self.sums else users)
+        said = public.public_users
+        few = users >= self.arriving(said) + 1
+        check(few, "declared_users", "a number of which enough are there for the noise", said)
+        for mechanism, size in zip(self.mechanisms(said, items), (items, items * self.embedding_size)):
+            variance = mechanism.variance / self.arriving(said) * (1 if self.sums else said)
             remedy = "Spend more, or take a larger step."
             check(variance <= 2e15, "step", "coarse enough for the noise", self.step, remedy)
             if self.sums:
-                check_provable(self.sums, self._sum_grid(mechanism, users, size), size)
+                check_provable(self.sums, self._sum_grid(mechanism, users, said, size), size)
 
     def _not_covered(self) -> tuple[str, ...]:
         who = {
@@ -174,7 +177,9 @@ class PFGNRSums(Recommender):
             "devices that pool the noise they know, alone or with the server, once they and those who drop "
             f"out are more than {self.drop_out:.0%} of all and one"
         )
-        return tuple(filter(None, (who.get(self.sums), pooled if self.sums else "", *self.not_covered)))
+        silent = "whether a device takes part in the sums at all: it brings its noise with it"
+        told = (who.get(self.sums), pooled if self.sums else "", silent if self.sums else "")
+        return (*filter(None, told), *self.not_covered)
 
     # -- the budget -----------------------------------------------------------------------------------
 
@@ -197,8 +202,8 @@ class PFGNRSums(Recommender):
         return replace(one, sampling_rate=self.sampling_rate, count=total, label=ROUNDS)
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
-        counts, one = self.mechanisms(public.n_users, public.n_items)
-        delta, secret = default_delta(public.n_users, self.delta), "all interactions of a user"
+        counts, one = self.mechanisms(public.public_users, public.n_items)
+        delta, secret = default_delta(public.public_users, self.delta), "all interactions of a user"
         first, rounds = counts.event.named(COUNTS), self._all_rounds(one.event)
         seen = (COUNTS, "item vectors")
         told = replace(rounds, sampling_rate=1.0)
@@ -216,7 +221,7 @@ class PFGNRSums(Recommender):
     def _fit(self, job: Job) -> None:
         assert job.guard is not None
         data = job.guard.take("interactions", ROUNDS)
-        history, (users, items) = data.matrix(), (job.train.n_users, job.train.n_items)
+        history, (users, items) = data.matrix(), (job.train.public_users, job.train.n_items)
         counts, one = self.mechanisms(users, items)
         make = summing(self.sums, bits=self.key_bits) if self.sums else None
         self.shared["popular"] = self._popular(job, counts, make)
@@ -243,7 +248,7 @@ class PFGNRSums(Recommender):
             for turn in range(self._rounds):
                 noise, number = job.noise.child(ROUNDS, epoch, turn), 1 + epoch * self._rounds + turn
                 now = vectors.detach().numpy()
-                draw = partial(self.round, history, now, one, noise, make, number)
+                draw = partial(self.round, history, now, one, noise, make, number, users)
                 total = release_once(job, f"round {number}", draw)
                 np.add(heard, total * grid, out=heard)
                 vectors.grad = torch.from_numpy(total * (grid / (self.sampling_rate * users)))
@@ -255,7 +260,7 @@ class PFGNRSums(Recommender):
 
         def validate(valid: Dataset) -> float:
             publish()
-            return validation_score(self._score, data, valid)
+            return validation_score(lambda codes: self._score_histories(history[codes]), data, valid)
 
         state = {"vectors": vectors, HEARD: heard, **optimiser_state(optimiser, {"vectors": vectors})}
         at = run_epochs(job, self, state=state, step=epoch_of_rounds, validate=validate, keep=("vectors",))
@@ -268,10 +273,12 @@ class PFGNRSums(Recommender):
     def _popular(self, job: Job, mechanism: Skellam, make: Summing | None) -> Array:
         """Sum 0: the logarithm of the noisy counts; of what is below the noise, that of the noise."""
         assert job.guard is not None
-        history = job.guard.take("interactions", COUNTS).matrix()
+        history, said = job.guard.take("interactions", COUNTS).matrix(), job.train.public_users
 
         def draw() -> Array:
-            return np.asarray(self.counts(history, mechanism, job.noise.child(COUNTS), make) * COUNT_STEP)
+            return np.asarray(
+                self.counts(history, mechanism, job.noise.child(COUNTS), make, said) * COUNT_STEP
+            )
 
         counts = release_once(job, COUNTS, draw)
         job.noise.record(mechanism.event.named(COUNTS))
@@ -281,19 +288,26 @@ class PFGNRSums(Recommender):
     # -- the sums -------------------------------------------------------------------------------------
 
     def counts(
-        self, history: sp.csr_matrix, mechanism: Skellam, noise: Noise, make: Summing | None = None
+        self,
+        history: sp.csr_matrix,
+        mechanism: Skellam,
+        noise: Noise,
+        make: Summing | None = None,
+        declared: int | None = None,
     ) -> Array:
-        """Sum 0 of the devices with these rows, in whole steps, with its noise."""
+        """Sum 0 of the devices with these rows, of ``declared`` ones, in whole steps, with its noise."""
+        said = declared or history.shape[0]
         rows = bounded_rows(history, np.ones(history.shape[1]), 1)
         rows.data = quantise(rows.data, 1 / COUNT_STEP)
         if make is None:
             exact = np.asarray(rows.sum(axis=0), np.int64).ravel()
-            return self._with_noise(exact, mechanism, noise, len(history.indptr) - 1)
+            return self._with_noise(exact, mechanism, noise, said)
 
         def device(n: int, own: Noise) -> Array:
             return np.asarray(rows[n].toarray().ravel(), np.int64)
 
-        return self._over_devices(device, rows.shape[0], rows.shape[1:], mechanism, noise, make, 0)
+        parties = rows.shape[0], said
+        return self._over_devices(device, parties, rows.shape[1:], mechanism, noise, make, 0)
 
     def round(
         self,
@@ -303,39 +317,44 @@ class PFGNRSums(Recommender):
         noise: Noise,
         make: Summing | None = None,
         number: int = 1,
+        declared: int | None = None,
     ) -> Array:
         """One round of the devices with these rows: the sum of their gradients, in whole steps, noisy."""
-        users = history.shape[0]
+        users, said = history.shape[0], declared or history.shape[0]
         if make is None:
             chosen = np.flatnonzero(noise.coins(self.sampling_rate, (users,)))
             random = np.random.default_rng(noise.below(1 << 62, (2,)))
-            return self._with_noise(self._sum(history[chosen], vectors, random), mechanism, noise, users)
+            return self._with_noise(self._sum(history[chosen], vectors, random), mechanism, noise, said)
 
         def device(n: int, own: Noise) -> Array:
             if not own.coins(self.sampling_rate, (1,))[0]:
                 return np.zeros(vectors.shape, np.int64)
             return self._sum(history[n], vectors, np.random.default_rng(own.below(1 << 62, (2,))))
 
-        return self._over_devices(device, users, vectors.shape, mechanism, noise, make, number)
+        return self._over_devices(device, (users, said), vectors.shape, mechanism, noise, make, number)
 
     def _with_noise(self, exact: Array, mechanism: Skellam, noise: Noise, users: int) -> Array:
-        """The shares of all devices in one draw: those that were not counted on add to the variance."""
+        """The shares of all declared devices in one draw: those not counted on add to the variance."""
         return exact + noise.skellam(mechanism.variance * users / self.arriving(users), exact.shape)
 
     def _over_devices(
         self,
         device: Callable[[int, Noise], Array],
-        users: int,
+        parties: tuple[int, int],
         shape: tuple[int, ...],
         mechanism: Skellam,
         noise: Noise,
         make: Summing,
         number: int,
     ) -> Array:
-        """The sum of what every device says and of its share of the noise, between separate parties."""
-        sure = self.arriving(users)
+        """The sum of what every device says and of its share of the noise, between separate parties.
+
+        ``parties``: how many devices there are, and how many are declared.
+        """
+        users, said = parties
+        sure = self.arriving(said)
         least = max(2, min(sure + 1, users))
-        backend = make(self._sum_grid(mechanism, users, math.prod(shape)), math.prod(shape), least)
+        backend = make(self._sum_grid(mechanism, users, said, math.prod(shape)), math.prod(shape), least)
 
         def message(n: int) -> Array:
             own = noise.child("device", n)
@@ -346,17 +365,17 @@ class PFGNRSums(Recommender):
             for n in range(users):
                 total += backend.checked(message(n))
         else:
-            said = {f"device {n}": message(n) for n in range(users)}
-            total = between_parties(backend, said, number).values.astype(np.int64)
+            sent = {f"device {n}": message(n) for n in range(users)}
+            total = between_parties(backend, sent, number).values.astype(np.int64)
         return total.reshape(shape)
 
-    def _sum_grid(self, mechanism: Skellam, users: int, size: int) -> FixedPoint:
+    def _sum_grid(self, mechanism: Skellam, users: int, said: int, size: int) -> FixedPoint:
         """A grid whose bound is the largest length of a message: that of the cut gradient, and of the noise.
 
         The squares of the noise have the mean v, the variance 2 v^2 + v and, but for tails beyond 12
         deviations, the bound t^2: by Bernstein's inequality their sum is larger than this once in e^30 times.
         """
-        v = mechanism.variance / self.arriving(users)
+        v = mechanism.variance / self.arriving(said)
         t = 12 * math.sqrt(v) + 40  # 40: the tail of little noise
         most = 30 * t**2 / 3
         noise = size * v + most + math.sqrt(most**2 + 60 * size * (2 * v**2 + v))

@@ -7,10 +7,10 @@
     5.  a user's list is computed from what was released and the user's own history
 
 Sensitivity. A row b(.) has length at most 1, whatever the user did and whatever the released weights are, so
-a user who comes or goes moves c by at most 1 in L2 norm. Which items of a user are drawn depends on the seed
-and the user's own code and items alone, never on other users. The budget (in squared signal to noise, in
-which Gaussian releases add up) goes by ``count_share`` to the counts and the rest in equal parts to the
-model's own releases.
+a user who comes or goes moves c by at most 1 in L2 norm. Which items of a user are drawn depends on the seed,
+the user's own id and the ids of the own items alone: it stays when somebody else leaves. The budget (in
+squared signal to noise, in which Gaussian releases add up) goes by ``count_share`` to the counts and the
+rest in equal parts to the model's own releases.
 
 Joint DP (Kearns et al., ITCS 2014): step 5 is a function of a private release and one's own data, so what
 all *other* people see is private; one's own list is not covered against somebody who sees it.
@@ -27,8 +27,8 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from veilrec.core import check, check_choice, check_count, check_positive, stream
-from veilrec.data import Dataset
+from veilrec.core import check, check_choice, check_count, check_positive
+from veilrec.data import Dataset, id_draws, mixed
 from veilrec.privacy import Claim, GaussianEvent, check_lattice, default_delta, gaussian_multiplier
 from veilrec.privacy.mechanisms import Gaussian
 from veilrec.systems.item_knn import single_items
@@ -87,7 +87,7 @@ class PrivateItems(Recommender, ABC):
 
     def _check_data(self, public: Dataset) -> None:
         kept = min(public.n_items, self.popular_items or public.n_items)
-        counts, own = self.mechanisms(public.n_users)
+        counts, own = self.mechanisms(public.public_users)
         for mechanism, numbers in ((counts, public.n_items), (own, self._numbers(kept))):
             if mechanism is not None:
                 check_lattice(mechanism.noise_multiplier, numbers)
@@ -102,12 +102,12 @@ class PrivateItems(Recommender, ABC):
         return counts, Gaussian(single * math.sqrt(self._releases / (1 - self.count_share)))
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
-        counts, own = self.mechanisms(public.n_users)
+        counts, own = self.mechanisms(public.public_users)
         events = [own.event.named(self.label).times(self._releases)]
         if counts is not None:
             events.insert(0, counts.event.named(COUNTS))
         assert all(isinstance(event, GaussianEvent) for event in events)
-        delta = default_delta(public.n_users, self.delta)
+        delta = default_delta(public.public_users, self.delta)
         released = (COUNTS, self.released) if counts is not None else (self.released,)
         secret = "all interactions of a user"
         return (Claim(secret, "user", "add-remove", "OF", released, tuple(events), delta),)
@@ -117,7 +117,7 @@ class PrivateItems(Recommender, ABC):
     def _choose_items(self, job: Job) -> None:
         """Steps 2 and 3."""
         n_items = job.train.n_items
-        mechanism, _ = self.mechanisms(job.train.n_users)
+        mechanism, _ = self.mechanisms(job.train.public_users)
         counts = np.zeros(n_items)
         if mechanism is not None:
             rows = bounded_rows(self._histories(job, COUNTS), np.ones(n_items), self.cap)
@@ -142,8 +142,8 @@ class PrivateItems(Recommender, ABC):
 
     def _histories(self, job: Job, purpose: str) -> sp.csr_matrix:
         assert job.guard is not None
-        histories = job.guard.take("interactions", purpose).matrix()
-        return histories if self.cap_by == "scale" else drawn_items(histories, self.cap, job.seed)
+        data = job.guard.take("interactions", purpose)
+        return data.matrix() if self.cap_by == "scale" else drawn_items(data, self.cap, job.seed)
 
     # -- step 5 ---------------------------------------------------------------------------------------
 
@@ -181,19 +181,18 @@ def bounded_rows(histories: sp.csr_matrix, weights: Array, cap: int) -> sp.csr_m
     return sp.csr_matrix((values * scale[rows], histories.indices, histories.indptr), histories.shape)
 
 
-def drawn_items(histories: sp.csr_matrix, most: int, seed: int) -> sp.csr_matrix:
-    """At most ``most`` items of each user; which, depends on the seed, the user's code and items alone.
+def drawn_items(data: Dataset, most: int, seed: int) -> sp.csr_matrix:
+    """At most ``most`` items of each user; which, depends on the seed and on the ids of user and items alone.
 
-    >>> drawn_items(sp.csr_matrix(np.ones((3, 5), np.float32)), 2, seed=1).sum(axis=1).ravel().tolist()
-    [[2.0, 2.0, 2.0]]
+    >>> data = Dataset.from_arrays(["ann"] * 3 + ["bob"], ["tea", "mate", "rum", "tea"])
+    >>> drawn_items(data, 2, seed=1).sum(axis=1).ravel().tolist()
+    [[2.0, 1.0]]
     """
-    n_users, n_items = histories.shape
-    rng = stream(seed, "drawn items")
-    order, turn = rng.permutation(n_items), rng.integers(n_items, size=n_users)
+    histories = data.matrix()
+    users, items = (id_draws(ids, seed, "drawn items") for ids in (data.users, data.items))
     held = np.diff(histories.indptr)
-    rows = np.repeat(np.arange(n_users), held)
-    key = order[(histories.indices + turn[rows]) % n_items]
-    sequence = np.lexsort((key, rows))
+    rows = np.repeat(np.arange(len(held)), held)
+    sequence = np.lexsort((mixed(users[rows] ^ mixed(items[histories.indices])), rows))
     place = np.empty(len(rows), np.int64)
     place[sequence] = np.arange(len(rows)) - np.repeat(histories.indptr[:-1], held)
     chosen = place < most

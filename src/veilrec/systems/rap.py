@@ -48,6 +48,7 @@ from veilrec.metrics import rank_all
 from veilrec.privacy import Claim, UnboundedEvent
 from veilrec.systems.vectors import VectorRecommender
 from veilrec.training import (
+    STOPPING,
     Array,
     Job,
     NegativeSampler,
@@ -58,9 +59,16 @@ from veilrec.training import (
     validation_score,
 )
 
-_LABELS, _PAIRS = "labels of the attacker", "interactions of the recommender"
-_WHY_LABELS = "attributes are the attacker's labels, and its gradients reach the model without noise"
-_WHY_PAIRS = "interactions, which go with attributes, enter the loss without noise"
+_LABELS = UnboundedEvent(
+    reason="attributes are the attacker's labels, and its gradients reach the model without noise",
+    label="labels of the attacker",
+    neighbours="replace",
+)
+_PAIRS = UnboundedEvent(
+    reason="interactions, which go with attributes, enter the loss without noise",
+    label="interactions of the recommender",
+    neighbours="replace",
+)
 
 
 @dataclass(eq=False)
@@ -81,6 +89,7 @@ class RAP(VectorRecommender):
     word: ClassVar[str] = "rap"
     summary: ClassVar[str] = "pairwise ranking against a recurrent attacker of attributes"
     protects: ClassVar[str] = "attributes, by experience only: no epsilon"
+    uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
     bare: ClassVar[str] = "the model is trained on interactions as they are"
     not_covered: ClassVar[tuple[str, ...]] = (
         "everything: attributes and interactions enter training without noise; other attackers may succeed",
@@ -114,12 +123,8 @@ class RAP(VectorRecommender):
         check_non_negative("weight_decay", self.weight_decay)
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
-        leaks = (
-            UnboundedEvent(reason=_WHY_LABELS, label=_LABELS, neighbours="replace"),
-            UnboundedEvent(reason=_WHY_PAIRS, label=_PAIRS, neighbours="replace"),
-        )
-        secret = "the attributes of a user"
-        return (Claim(secret, "attribute", "replace", "OX", ("the model and all lists",), leaks),)
+        seen, leaks = ("the model and all lists",), (_LABELS, _PAIRS)
+        return (Claim("the attributes of a user", "attribute", "replace", "OX", seen, leaks),)
 
     def _check_data(self, public: Dataset) -> None:
         asked = attribute_names(public, self.attributes, self.word)
@@ -129,15 +134,14 @@ class RAP(VectorRecommender):
         check(not refused, "attributes", "of two classes or more", single, remedy)
 
     def _fit(self, job: Job) -> None:
-        assert job.guard is not None
-        data = job.guard.take("interactions", _PAIRS)
+        data = job.take_bare("interactions", _PAIRS)
         asked = attribute_names(job.train, self.attributes, self.word)
         every = [n for n, a in job.train.attributes.items() if isinstance(a, Categorical)]
         large = ", ".join(name for name in self.attributes or every if name not in asked)
         if large:
             words = f"rap leaves out attributes of more than {LARGEST} classes: {large}"
             warnings.warn(words, DataWarning, stacklevel=3)
-        people = job.guard.take("attributes", _LABELS, asked)
+        people = job.take_bare("attributes", _LABELS, asked)
         secrets = told_apart(people, asked, every=bool(self.attributes))
         labels = torch.from_numpy(np.stack([s.codes for s in secrets.values()], axis=1).astype(np.int64))
         history, names = data.matrix(), ("user", "item", "bias")

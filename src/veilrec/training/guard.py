@@ -4,20 +4,23 @@ A system with claims is fitted on a job whose ``train`` is empty of facts: it ha
 the names, categories and declared ranges of the attributes, and nothing else. What it needs it asks of the
 guard, and says what for. Afterwards every look must be answered for: its purpose is the label of an event
 that was drawn, or one of the ``uncovered`` purposes that the statement names. A part that is no longer needed
-can be closed, and a later look raises.
+can be closed, and a later look raises. A label answers for as many looks at a part as it has releases: a
+second look needs a second release. Validation data are a part like any other.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
 
 from veilrec.core import check, check_choice
 from veilrec.data import Attribute, Categorical, Dataset, Numeric
+from veilrec.privacy import Event
 
-PARTS = ("interactions", "attributes", "links")
+PARTS = ("interactions", "attributes", "links", "validation")
 STOPPING = "early stopping on validation data"
 """The purpose of what validation reads."""
 
@@ -33,7 +36,7 @@ class DataGuard:
     >>> guard = DataGuard(vr.synthetic(users=60, items=40, interactions=900))
     >>> len(guard.take("interactions", "gradients")), guard.looks
     (900, [('interactions', 'gradients')])
-    >>> guard.unanswered(["gradients"])
+    >>> guard.unanswered([], uncovered=["gradients"])
     []
     >>> guard.close("attributes")
     >>> guard.take("attributes", "reports")
@@ -42,8 +45,8 @@ class DataGuard:
     veilrec.training.guard.Closed: attributes are closed: the system said that it needs them no more.
     """
 
-    def __init__(self, data: Dataset) -> None:
-        self._data = data
+    def __init__(self, data: Dataset, valid: Dataset | None = None) -> None:
+        self._data, self._valid = data, valid
         self._closed: set[str] = set()
         self._shown: set[str] = set()
         self.looks: list[tuple[str, str]] = []
@@ -59,7 +62,11 @@ class DataGuard:
         check(bool(purpose), "purpose", "named", purpose)
         if part in self._closed:
             raise Closed(f"{part} are closed: the system said that it needs them no more.")
+        if part == "validation":
+            check(self._valid is not None, "part", "one that the fit was given", part)
         self.looks.append((part, purpose))
+        if part == "validation" and self._valid is not None:  # of it, interactions and nothing else are open
+            return strip(self._valid, keep=("interactions",))
         found = strip(self._data, keep=(part,))
         if part == "attributes":
             chosen = {n: a for n, a in found.attributes.items() if only is None or n in set(only)}
@@ -86,10 +93,30 @@ class DataGuard:
         found = ((name, a) for name, a in self._data.attributes.items() if name in named)
         return [name for name, a in found if isinstance(a, Categorical) and not a.declared]
 
-    def unanswered(self, purposes: Iterable[str]) -> list[tuple[str, str]]:
-        """The looks whose purpose is none of ``purposes``; "reports" is answered by "reports: gender" too."""
-        known = {word for purpose in purposes for word in (purpose, purpose.split(":")[0])}
-        return [look for look in self.looks if look[1] not in known]
+    def unanswered(self, drawn: Iterable[Event], uncovered: Iterable[str] = ()) -> list[tuple[str, str]]:
+        """The looks for which no release answers, and which are not for an ``uncovered`` purpose.
+
+        "reports" is answered by a release labelled "reports: gender" too.
+
+        >>> from veilrec.privacy import PureEvent
+        >>> guard = DataGuard(Dataset.from_arrays(["ann"], ["tea"]))
+        >>> _ = [guard.take("interactions", "counts") for _ in range(2)]
+        >>> guard.unanswered([PureEvent(epsilon=1.0, label="counts")])
+        [('interactions', 'counts')]
+        """
+        releases: Counter[str] = Counter()
+        for event in drawn:
+            releases[event.label] += event.count
+        for label, count in list(releases.items()):
+            first = label.split(":")[0]
+            releases[first] = max(releases[first], count)
+        seen: Counter[tuple[str, str]] = Counter()
+        found = []
+        for look in self.looks:
+            seen[look] += 1
+            if look[1] not in set(uncovered) and seen[look] > releases[look[1]]:
+                found.append(look)
+        return found
 
 
 def strip(data: Dataset, keep: tuple[str, ...]) -> Dataset:

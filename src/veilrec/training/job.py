@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from veilrec.core import atomic_path, check, write_json
 from veilrec.data import Dataset
-from veilrec.privacy import Noise
-from veilrec.training.guard import DataGuard
+from veilrec.privacy import Noise, UnboundedEvent
+from veilrec.training.guard import STOPPING, DataGuard
 
 Array = NDArray[Any]
 _ANEW = (
@@ -27,8 +27,8 @@ _ANEW = (
 class Job:
     """Everything one fit is given: data, seed, device, where to keep checkpoints, whether to show bars.
 
-    ``noise`` is where mechanisms draw from, ``guard`` the way of a private system to its users' data (its
-    ``train`` has none).
+    ``noise`` is where mechanisms draw from, ``guard`` the way of a private system to its users' data: its
+    ``train`` and ``valid`` have ids and no facts.
 
     >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
     >>> Job(data, None, seed=1, device="cpu", checkpoint=None, progress=False).log
@@ -46,6 +46,33 @@ class Job:
     guard: DataGuard | None = None
     key: str = ""
     """Of all that the fit depends on (:func:`fit_key`): what has another key was kept by another fit."""
+
+    # -- data -----------------------------------------------------------------------------------------
+
+    def validation(self) -> Dataset | None:
+        """The validation data, if there are any; of a private system this is a look that its guard notes.
+
+        >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+        >>> len(Job(data, data, 1, "cpu", None, False).validation())
+        2
+        """
+        if self.valid is None or self.guard is None:
+            return self.valid
+        return self.guard.take("validation", STOPPING)
+
+    def take_bare(self, part: str, event: UnboundedEvent, only: Iterable[str] | None = None) -> Dataset:
+        """A part of the data for a use that no noise covers: the statement gets the event that says so.
+
+        >>> guard = DataGuard(Dataset.from_arrays(["ann", "bob"], ["tea", "mate"]))
+        >>> job = Job(guard.public, None, 1, "cpu", None, False, guard=guard)
+        >>> len(job.take_bare("interactions", UnboundedEvent(reason="labels are true", label="labels")))
+        2
+        >>> [event.label for event in job.noise.events]
+        ['labels']
+        """
+        assert self.guard is not None
+        self.noise.record(event)
+        return self.guard.take(part, event.label, only)
 
     # -- the checkpoint folder ------------------------------------------------------------------------
 

@@ -79,6 +79,7 @@ def run_epochs(
     (5, 3, [3.0])
     """
     word, epochs, patience, validate_every = model.word, model.epochs, model.patience, model.validate_every
+    valid = job.validation()
     check_count("epochs", epochs)
     check_count("validate_every", validate_every)
     check_count("patience", patience)
@@ -90,7 +91,7 @@ def run_epochs(
     written = time.perf_counter()
     with bar(f"fitting {word}", epochs, show=job.progress) as ticker:
         ticker.advance(at.epoch)
-        since_best = (at.epoch - at.best_epoch) // validate_every if job.valid is not None else 0
+        since_best = (at.epoch - at.best_epoch) // validate_every if valid is not None else 0
         while at.epoch < epochs and since_best < patience:
             began = time.perf_counter()
             loss = float(step(at.epoch))
@@ -100,8 +101,8 @@ def run_epochs(
                 raise ValueError(f"loss must be finite, got {loss} in {where}. Lower the learning rate.")
             at.epoch += 1
             entry = {"epoch": float(at.epoch), "loss": loss}
-            if job.valid is not None and (at.epoch % validate_every == 0 or at.epoch == epochs):
-                value = float(validate(job.valid))
+            if valid is not None and (at.epoch % validate_every == 0 or at.epoch == epochs):
+                value = float(validate(valid))
                 entry["valid"] = value
                 if value > at.best_value:
                     at.best_value, at.best_epoch = value, at.epoch
@@ -118,7 +119,7 @@ def run_epochs(
                 written = time.perf_counter()
     if best:
         _put(state, best)
-    elif job.valid is None:
+    elif valid is None:
         at.best_epoch = at.epoch
     if job.checkpoint is not None:
         _save(job, at, state, best)

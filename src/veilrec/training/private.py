@@ -77,6 +77,7 @@ class PrivateTraining:
         noise: Noise,
         *,
         users: int,
+        declared: int | None = None,
         sampling_rate: float,
         noise_multiplier: float,
         clip_norm: float,
@@ -84,7 +85,9 @@ class PrivateTraining:
         label: str = "training",
         at_once: int = 1024,
     ) -> None:
-        """``at_once``: users in one pass of the module; more of them take more memory.
+        """``users`` are there, and each has a coin; the sum is divided by the expected number of users in a
+        step, of ``declared`` ones (None: of ``users``): a public figure that stays when one of them leaves.
+        ``at_once``: users in one pass of the module; more of them take more memory.
 
         With research noise the coins and the noise of step t are a function of t and of a number drawn
         from ``noise`` here; so a run that is taken up again needs a ``noise`` that was made in the same way.
@@ -98,6 +101,8 @@ class PrivateTraining:
         refuse_layers(module)
         self.module, self.noise = module, noise
         self.users, self.steps, self.at_once = users, steps, at_once
+        self.declared = users if declared is None else declared
+        check_count("declared", self.declared)
         self.sampling_rate, self.noise_multiplier = float(sampling_rate), float(noise_multiplier)
         self.clip_norm, self.label = float(clip_norm), label
         self.dropped = 0
@@ -186,7 +191,7 @@ class PrivateTraining:
         sums = self._sums(chosen, gather)
         self._record(self._taken + 1)
         coordinates = sum(parameter.numel() for parameter in self._parameters.values())
-        sigma, share = self.noise_multiplier * self.clip_norm, 1 / (self.sampling_rate * self.users)
+        sigma, share = self.noise_multiplier * self.clip_norm, 1 / (self.sampling_rate * self.declared)
         for name, parameter in self._parameters.items():
             sum_ = sums.pop(name) if name in sums else torch.zeros_like(parameter)
             flat = sum_.detach().cpu().reshape(-1)

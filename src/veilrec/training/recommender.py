@@ -26,7 +26,7 @@ from veilrec.metrics import rank_all
 from veilrec.privacy import Claim, Guarantee, Ledger, Noise, UnboundedEvent
 from veilrec.training.budget import book_reports, reserve
 from veilrec.training.codes import codes_of, list_frame, rows_of
-from veilrec.training.guard import STOPPING, DataGuard, strip
+from veilrec.training.guard import DataGuard, strip
 from veilrec.training.job import Array, Job, check_device, check_sizes, fit_key
 
 
@@ -182,6 +182,7 @@ class Recommender(ABC):
         ledger: Ledger | None = None,
         population: str | None = None,
         tuned: bool = False,
+        declared_users: int | None = None,
     ) -> Self:
         """Train on ``train``; iterative models stop early on ``valid``, and only on it.
 
@@ -193,6 +194,8 @@ class Recommender(ABC):
         them too, and then the statement says that the noise is for research. With a ``ledger`` the budget of
         the ``population`` (by default the name of the data) is reserved before the data are touched.
         ``tuned``: the settings were chosen on data of the same people; the statement says so.
+        ``declared_users`` is the public number of users from which noise and delta are computed (None: how
+        many there are today); the statement names it.
         """
         good = isinstance(train, Dataset)
         check(good, "train", "a Dataset", type(train).__name__, "Make one with veilrec.read or veilrec.load.")
@@ -204,17 +207,21 @@ class Recommender(ABC):
         if valid is not None:
             same = valid.users == train.users and valid.items == train.items
             check(same, "valid", "a part of the same split as train", valid.name, "Use veilrec.split.")
-        guard = DataGuard(train)
+        if declared_users is not None:
+            check_count("declared_users", declared_users)
+            train = dataclasses.replace(train, declared_users=declared_users)
+        guard = DataGuard(train, valid)
         self._check_data(guard.public)
         claims = self._claims(guard.public)
         noise = Noise.secure() if secure else Noise.research(seed, self.word)
         place = None if checkpoint is None else Path(checkpoint)
         seen, way = (guard.public, guard) if claims else (train, None)
-        if claims and valid is not None:  # early stopping needs interactions; nothing else of them is open
-            valid = strip(valid, keep=("interactions",))
         other = None if valid is None else valid.fingerprint
+        if claims and valid is not None:  # early stopping asks the guard for it
+            valid = strip(valid, keep=())
         grade = noise.grade if claims else ""
-        key = fit_key(self.word, self.settings(), seed, train.fingerprint, other, grade)
+        given = self.settings() | {"users": train.declared_users}
+        key = fit_key(self.word, given, seed, train.fingerprint, other, grade)
         job = Job(seen, valid, seed, device, place, progress, [], noise, way, key)
         job.check_folder()
         if job.ended:
@@ -224,13 +231,19 @@ class Recommender(ABC):
             name = population or train.name
             paid = (*claims, *self._unclaimed())
             held = reserve(ledger, train, name, self.word, paid, noise, job, in_floats=self.in_floats)
-        self.shared, self.private, self.facts, self._statement = {}, {}, {}, None
-        self._users, self._items, self._history = train.users, train.items, train.matrix()
-        self._frame_kind = train.frame_kind
+        self._forget()
+        self._users, self._items, self._frame_kind = train.users, train.items, train.frame_kind
+        if not claims:  # a private system has its histories when its statement is composed, not before
+            self._history = train.matrix()
         began = time.perf_counter()
-        self._fit(job)
-        chosen = tuned or any("valid" in entry for entry in job.log)  # of settings, or of epochs
-        self._state(job, (*claims, *self._claims_after(noise)), chosen)
+        try:
+            self._fit(job)
+            chosen = tuned or any("valid" in entry for entry in job.log)  # of settings, or of epochs
+            self._state(job, (*claims, *self._claims_after(noise)), chosen)
+        except BaseException:
+            self._forget()
+            raise
+        self._history = train.matrix()
         job.end()
         for reservation in held:
             reservation.release()
@@ -244,6 +257,16 @@ class Recommender(ABC):
         if job.log:
             self.facts["log"] = job.log
         return self
+
+    def _forget(self) -> None:
+        """Only the settings stay: nothing of an earlier fit is within reach of the next."""
+        fields = {field.name: field for field in dataclasses.fields(self)}
+        for name in [name for name in vars(self) if name not in fields]:
+            delattr(self, name)
+        for name, field in fields.items():
+            if not field.init:
+                make = field.default_factory
+                setattr(self, name, field.default if make is dataclasses.MISSING else make())
 
     # -- what a fitted model knows ------------------------------------------------------------------
 
@@ -286,14 +309,12 @@ class Recommender(ABC):
             check(not drawn, "noise", "drawn only by systems that state claims", drawn)
             return
         assert job.guard is not None
-        labels = {event.label for claim in claims for event in claim.events}
-        open_looks = job.guard.unanswered(labels | set(self.uncovered))
-        remedy = "Draw an event with that label, or name the purpose in `uncovered`."
+        open_looks = job.guard.unanswered(job.noise.events, self.uncovered)
+        remedy = "A look needs a release with its label, two looks two, or a purpose named in `uncovered`."
         check(not open_looks, "looks at the data", "covered by an event or named as not", open_looks, remedy)
         listed = job.guard.read_off(self.facts.get("profile", {}).get("attributes", ()))
         words = f"the list of categories of {', '.join(listed)}, read off the data: declare it (categories=)"
-        stopped = any("valid" in entry for entry in job.log)
-        looked = {purpose for _, purpose in job.guard.looks} | ({STOPPING} if stopped else set())
+        looked = {purpose for _, purpose in job.guard.looks}
         self._statement = Guarantee.of(
             self.word,
             claims,
@@ -303,6 +324,7 @@ class Recommender(ABC):
                 *self._not_covered(),
                 *([words] if listed else []),
                 *job.train.shaped,
+                *(_public_figures(job.train) if any(claim.unit == "user" for claim in claims) else ()),
                 "metrics on test data",
             ),
             paper_claim=self._paper_claim(),
@@ -474,3 +496,9 @@ class Recommender(ABC):
         from veilrec.training.files import save_model
 
         return save_model(self, path, part=part)
+
+
+def _public_figures(public: Dataset) -> tuple[str, ...]:
+    """What stays as it is when a user comes or goes, because it is declared."""
+    found = f"that there are {public.public_users:,} users, and the list of {public.n_items:,} items"
+    return (f"{found}: public figures, held fixed when a user comes or goes",)
