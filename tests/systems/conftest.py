@@ -18,8 +18,9 @@ Furthest = Callable[[Callable[[], Recommender], vr.Dataset, Iterable[int]], dict
 def furthest(monkeypatch: pytest.MonkeyPatch) -> Furthest:
     """The largest distance, in sensitivities, that removing one of ``users`` moves each release.
 
-    A later release may depend on what an earlier one put out, so the outputs of the whole data are replayed
-    to the neighbour: both see the same past.
+    The user is really gone: no id, no row, all later codes shifted. A later release may depend on what an
+    earlier one put out, so the outputs of the whole data are replayed to the neighbour: both see the same
+    past.
     """
 
     def transcript(model: Recommender, data: vr.Dataset, replay: list[np.ndarray] | None) -> list:
@@ -43,7 +44,7 @@ def furthest(monkeypatch: pytest.MonkeyPatch) -> Furthest:
         outputs = [out for *_, out in whole]
         worst: dict[str, float] = {}
         for user in users:
-            part = transcript(make(), data.take(data.user != user), outputs)
+            part = transcript(make(), data.without(data.users.take([user])[0]), outputs)
             assert [one[0] for one in part] == [one[0] for one in whole]
             for (label, sensitivity, with_user, _), (_, _, without, _) in zip(whole, part, strict=True):
                 distance = float(np.linalg.norm(with_user - without)) / sensitivity

@@ -298,7 +298,8 @@ class TestCanaryUser:
         history, reports = sp.csr_matrix(liked), torch.ones(self.USERS, 1)
         network = UserTower(1, self.ITEMS, model.embedding_size, torch_stream(1, "canary"))
         noise, found = Noise.research(7, "canary", int(with_canary)), []
-        training = model._training(network, noise, self.USERS)
+        people = vr.Dataset.from_arrays(range(self.USERS), [0] * self.USERS)
+        training = model._training(network, noise, people)
         training.steps = runs  # each a run of its own: the parameters stay
         for run in range(runs):
             model._step(training, history, reports, NegativeSampler(history), noise.child("pairs", run))

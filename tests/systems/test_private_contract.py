@@ -23,7 +23,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import veilrec as vr
-from veilrec.data import Dataset, Ids, id_draws
+from veilrec.data import Dataset, id_draws
 from veilrec.privacy import UnboundedEvent
 from veilrec.privacy.mechanisms import FunctionalMechanism, Gaussian
 from veilrec.systems import SYSTEMS, gerai_users, private_items
@@ -77,20 +77,7 @@ def world() -> Dataset:
 
 
 def without(data: Dataset, user: int) -> Dataset:
-    """The data set as it would have been read without this person; the catalogue and N are declared."""
-    stays = np.delete(np.arange(data.n_users), user)
-    rows = data.user != user
-    codes = data.user[rows].astype(np.int64)
-    codes -= codes > user
-    return dataclasses.replace(
-        data,
-        user=codes.astype(np.int32),
-        item=data.item[rows],
-        rating=None if data.rating is None else data.rating[rows],
-        users=Ids(data.users.take(stays)),
-        attributes={name: one.take(stays) for name, one in data.attributes.items()},
-        declared_users=data.public_users,
-    )
+    return data.without(data.users.take([user])[0])
 
 
 def leavers(data: Dataset) -> list[int]:

@@ -342,6 +342,32 @@ class Dataset:
         }
         return replace(self, **chosen, name=name or self.name)
 
+    def without(self, user: Any) -> Dataset:
+        """The data set as it would be had this person never come: no id, no row, no link.
+
+        The catalogue and the public number of users stay: they are declared, not read off the rows.
+
+        >>> data = Dataset.from_arrays(["ann", "bob", "cid"], ["tea", "mate", "rum"])
+        >>> gone = data.without("bob")
+        >>> gone.users.values.to_list(), gone.n_items, gone.public_users
+        (['ann', 'cid'], 3, 3)
+        """
+        code = int(self.users.codes([user])[0])
+        check(code >= 0, "user", "one of the data", user)
+        rest, stays = self.take(self.user != code), np.delete(np.arange(self.n_users), code)
+        links = self.links
+        if links is not None:
+            kept = (links.source != code) & (links.target != code)
+            links = Links(*((ends[kept] - (ends[kept] > code)) for ends in (links.source, links.target)))
+        return replace(
+            rest,
+            user=rest.user - (rest.user > code),
+            users=Ids(self.users.take(stays)),
+            attributes={name: one.take(stays) for name, one in self.attributes.items()},
+            links=links,
+            declared_users=self.public_users,
+        )
+
     def frame(self) -> pl.DataFrame:
         """The interactions as a Polars frame with the caller's own ids."""
         columns: dict[str, Any] = {"user": self.users.take(self.user), "item": self.items.take(self.item)}
