@@ -56,7 +56,7 @@ ROWS: dict[str, Row] = {
     ),
     "GERAI-C/FM(8)": Row(
         "gerai-functional",
-        {"epsilon": 8.0, "popular_items": 100, "embedding_size": 16, "scale": 4.2, "exponent": 0.015},
+        {"epsilon": 8.0, "popular_items": 100, "embedding_size": 16, "scale": 4.9, "exponent": 0.17},
         in_paper=False,
     ),
     "DP-Gram(8)": Row(
