@@ -421,7 +421,7 @@ def replayed(
 
 
 def published(model: Recommender, tmp_path: Path) -> dict[str, bytes]:
-    """All that anybody but the owner gets: shared arrays, reports, the shareable files, a stranger's list."""
+    """All that anybody but the owner gets: shared arrays, reports, shareable files, lists of other people."""
     found = {name: array.tobytes() for name, array in model.shared.items()}
     found |= {
         f"report {name}": model.private[name].tobytes() for name in model.reports if name in model.private
@@ -429,7 +429,9 @@ def published(model: Recommender, tmp_path: Path) -> dict[str, bytes]:
     folder = model.save(tmp_path / "shareable", part="shareable")
     found |= {f"file {file.name}": file.read_bytes() for file in sorted(folder.iterdir())}
     shutil.rmtree(folder)
-    return found
+    others = world().users.take([1, 2, 3]).to_list()  # nobody whose data differ
+    lists = model.recommend(others, k=29)
+    return found | {"lists": repr(lists.rows()).encode(), "scores": model.scores(others).tobytes()}
 
 
 @pytest.mark.parametrize("form", BOUNDED)
