@@ -46,8 +46,10 @@ def pure(epsilon: float, **more) -> list[Event]:
     return [PureEvent(epsilon=epsilon, **more)]
 
 
-def take(ledger: Ledger, events, population: str = "shop", **more):
-    return ledger.reserve(population, "f1", events, **({"delta": 0.0, "run": "run"} | more))
+def take(ledger: Ledger, events, population: str = "shop", fingerprint: str = "", **more):
+    """Each population has data of its own, unless a fingerprint is given."""
+    data = fingerprint or ("f1" if population == "shop" else f"data of {population}")
+    return ledger.reserve(population, data, events, **({"delta": 0.0, "run": "run"} | more))
 
 
 def stands(ledger: Ledger, unit: str = "user", population: str = "shop"):
@@ -130,18 +132,18 @@ def test_the_same_data_under_another_name_get_no_fresh_budget(ledger: Ledger) ->
     words = r"^population must be 'shop', got 'shop2'. The same data are booked there, .* new_population=True"
     for _ in range(2):
         with pytest.raises(ValueError, match=words):
-            take(ledger, pure(1.0), population="shop2")
+            take(ledger, pure(1.0), population="shop2", fingerprint="f1")
         with pytest.raises(ValueError, match=words):
             ledger.reserve_claims("shop2", "f1", [claim], run="renamed")
     assert ledger.populations() == ["shop"]
     ledger.set_limit("shop2", epsilon=9.0, delta=0.0)  # a limit says nothing about the data
     with pytest.raises(ValueError, match=words):
-        take(ledger, pure(1.0), population="shop2")
+        take(ledger, pure(1.0), population="shop2", fingerprint="f1")
     ledger.reserve_claims("shop2", "f1", [claim], run="meant", new_population=True)
-    take(ledger, pure(1.0), population="shop2")  # it was said once
+    take(ledger, pure(1.0), population="shop2", fingerprint="f1")  # it was said once
     assert stands(ledger, population="shop2").epsilon == 2.0
-    with pytest.raises(ValueError, match="^population must be 'shop', 'shop2', got 'shop3'"):
-        take(ledger, pure(1.0), population="shop3")
+    with pytest.raises(ValueError, match=r"^population must be 'shop', 'shop2', got 'shop3'"):
+        take(ledger, pure(1.0), population="shop3", fingerprint="f1")
     with pytest.raises(BudgetExhausted):
         take(ledger, pure(1.0))
 
@@ -595,7 +597,7 @@ for line in sys.stdin:
             if account.left[0] < 1:
                 raise BudgetExhausted("", population="", unit="", asked=(0, 0), left=(0, 0))
             time.sleep(0.01)
-        ledger.reserve(population, "f", [PureEvent(epsilon=1.0)], delta=0.0, run="race")
+        ledger.reserve(population, population, [PureEvent(epsilon=1.0)], delta=0.0, run="race")
         print("won", flush=True)
     except BudgetExhausted:
         print("lost", flush=True)
