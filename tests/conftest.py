@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -32,6 +33,16 @@ BUDGET = {
     ".": 90,
 }
 _spent: dict[str, float] = defaultdict(float)
+
+
+_number = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _own_ledger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test books by default is nobody's budget."""
+    place = tmp_path_factory.getbasetemp() / "ledgers" / f"{next(_number)}.sqlite"
+    monkeypatch.setenv("VEILREC_LEDGER", str(place))
 
 
 def _room(path: str) -> str:

@@ -456,6 +456,58 @@ def test_settings_that_a_search_chose_are_named_by_the_statement(shop, monkeypat
     assert "chosen on private data" not in " ".join(said.split())
 
 
+def test_the_same_data_under_another_name_get_no_fresh_budget(shop):
+    fit = ["fit", "dp-gram", "--quiet"]
+    call(*fit, "--data", "shop", "--out", "runs/shop")
+    machine(
+        "data", "import", "events.csv", "--users", "people.csv", "--categories", "sex=F,M", "--name", "other"
+    )
+    for more in ([], ["--seed", "5"], ["--set", "split.method=leave_one_out"], ["--set", "data.k_core=2"]):
+        said = call(*fit, "--data", "other", "--out", "runs/other", *more, code=2).stderr
+        assert said.startswith(
+            "error: population must be 'shop', got 'other'. The same data are booked there"
+        )
+        assert said.count("\n") == 1
+    assert not (shop / "runs" / "other").exists()
+    call(*fit, "--data", "other", "--out", "runs/a", "--population", "shop")
+    assert [(row["population"], row["runs"]) for row in machine("budget", "show")] == [("shop", 2)]
+    call(*fit, "--data", "other", "--out", "runs/b", "--new-population")
+    assert [row["population"] for row in machine("budget", "show")] == ["other", "shop"]
+
+
+@pytest.mark.filterwarnings("default::veilrec.core.DataWarning")
+def test_reports_of_the_same_people_are_one_population(shop):
+    small = ["--research", "--quiet", "--set", "epochs=1"]
+    call("fit", "gerai", "--data", "shop", "--out", "runs/gerai", *small)
+    (shop / "they.csv").write_text("user,sex\nann,F\nbob,M\n")
+    shutil.copy(shop / "new.csv", shop / "renamed.csv")
+    ask = ["recommend", "runs/gerai", "--users", "they.csv"]
+    call(*ask, "--new", "new.csv", "--reports", "1.safetensors")
+    again = [*ask, "--new", "renamed.csv", "--reports", "2.safetensors"]
+    assert "population must be 'new', got 'renamed'" in call(*again, code=2).stderr
+    assert not (shop / "2.safetensors").exists()
+    call(*again, "--population", "new")
+    call(*ask, "--new", "renamed.csv", "--reports", "3.safetensors", "--new-population")
+    assert [(row["population"], row["runs"]) for row in machine("budget", "show")] == [
+        ("new", 2),
+        ("renamed", 1),
+    ]
+
+
+def test_fits_that_spend_nothing_say_that_their_noise_is_for_research(shop):
+    pytest.importorskip("optuna")
+    found = machine("compare", "dp-gram", "ease", "--data", "shop", "--out", "runs/compare", "--no-plot")
+    said = {row["label"]: row["protection"] for row in found["models"]}
+    assert said["dp-gram"].endswith("; research noise")
+    assert said["ease"] == "none"
+    about = ["--data", "shop", "--trials", "1"]
+    private = machine("tune", "dp-gram", *about, "--out", "runs/tune")
+    assert "research noise, which no ledger books" in private["note"]
+    assert "research noise" in (shop / "runs" / "tune" / "best.yaml").read_text()
+    assert "research" not in machine("tune", "ease", *about, "--out", "runs/plain")["note"]
+    assert machine("budget", "show") == []
+
+
 def test_a_run_without_its_parts(shop):
     shutil.rmtree(shop / "runs" / "ease" / "private")
     said = call("evaluate", "runs/ease", code=2).stderr

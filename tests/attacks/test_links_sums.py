@@ -13,8 +13,8 @@ import veilrec as vr
 from veilrec.attacks import link_attack, links_sums, membership_attack
 from veilrec.core import stream
 from veilrec.metrics import Interval
-from veilrec.privacy import Noise
-from veilrec.systems import SYSTEMS, PFGNRPaper, PFGNRSums, pf_gnr_rounds
+from veilrec.privacy import Ledger, Noise
+from veilrec.systems import SYSTEMS, PFGNRPaper, PFGNRSums, pf_gnr_rounds, pf_gnr_sums
 from veilrec.training.softmax import softmax_loss
 
 FAST = {"cells": 6000, "resamples": 40}
@@ -152,7 +152,7 @@ def test_nobody_else_sees_sums(parts, published, tmp_path) -> None:
     assert "sums" not in theirs.view("S")
 
 
-# -- the total of twin B -----------------------------------------------------------------------------------
+# -- the sums of twin B -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_the_total_tells_nothing_with_its_noise_and_much_without(few, monkeypatc
     assert broken["membership"].low > 0.55
 
 
-def test_the_total_is_of_all_rounds_and_no_user_is_in_it(few, monkeypatch) -> None:
+def test_the_server_has_the_sum_of_every_round_and_no_user_is_in_it(few, monkeypatch, tmp_path) -> None:
     """With validation, vectors of an earlier epoch may be kept; the server has heard all rounds the same."""
     honest, heard = PFGNRSums.round, []
 
@@ -195,16 +195,51 @@ def test_the_total_is_of_all_rounds_and_no_user_is_in_it(few, monkeypatch) -> No
     model = PFGNRSums(embedding_size=4, epochs=4, sampling_rate=0.5, validate_every=1)
     model.fit(few.train, few.test, seed=1, progress=False, secure=False)
     assert len(heard) == 8
-    total = sum(heard) * model.step * model.clip_norm
-    np.testing.assert_allclose(model.private["sum_of_rounds"], total, rtol=1e-9, atol=1e-12)
-    assert [*model.view("S")["server"]] == ["sum_of_rounds"]
-    assert all("sum_of_rounds" not in model.view(side)["shared"] for side in "OXS")
-    assert not model.view("O")["reports"]
-    assert model.view("S")["server"]["sum_of_rounds"].shape == (120, 4)
+    for one in (model, vr.load_model(model.save(tmp_path / "sums.veil"))):
+        seen = one.view("S")
+        assert [*seen["server"]] == ["sums_of_rounds"]
+        np.testing.assert_array_equal(seen["server"]["sums_of_rounds"], heard)
+        assert all("sums_of_rounds" not in one.view(side)["shared"] for side in "OXS")
+        assert not one.view("O")["reports"]
+
+
+def test_the_vectors_follow_from_the_sums_that_the_server_has(few) -> None:
+    """Adam over the sums of the view gives the item vectors, bit by bit: it is all that training heard."""
+    model = PFGNRSums(embedding_size=4, epochs=3, sampling_rate=0.5)
+    model.fit(few.train, seed=1, progress=False, secure=False)
+    start = stream(1, model.word, "items").standard_normal((120, 4)) * 0.1
+    vectors = torch.nn.Parameter(torch.from_numpy(start))
+    adam = torch.optim.Adam([vectors], lr=model.learning_rate)
+    scale = model.step * model.clip_norm / (model.sampling_rate * few.train.n_users)
+    for total in model.view("S")["server"]["sums_of_rounds"]:
+        vectors.grad = torch.from_numpy(total * scale)
+        adam.step()
+    assert np.array_equal(vectors.detach().numpy(), model.shared["item_vectors"])
+
+
+def test_sums_too_many_to_keep_are_refused_before_they_are_paid(few, tmp_path, monkeypatch) -> None:
+    ledger = Ledger(tmp_path / "budget.sqlite")
+    model = PFGNRSums(embedding_size=4, epochs=4, sampling_rate=0.5)
+    monkeypatch.setattr(pf_gnr_sums, "MOST_HEARD", 8 * 120 * 4 * 4)  # rounds, items, size, bytes
+    model.fit(few.train, progress=False, ledger=ledger)
+    assert model.private["sums_of_rounds"].nbytes == pf_gnr_sums.MOST_HEARD
+    monkeypatch.setattr(pf_gnr_sums, "MOST_HEARD", 8 * 120 * 4 * 4 - 1)
+    with pytest.raises(ValueError, match="epochs must be so few that the server's sums have at most"):
+        model.fit(few.train, progress=False, ledger=ledger)
+    assert len(ledger.history()) == 1
+
+
+def test_the_kept_numbers_are_wide_enough_for_any_sum() -> None:
+    """All devices at their bound, in the same coordinate: 30 fit 32 bits, two hundred thousand do not."""
+    model = PFGNRSums()
+    for users, kind in ((30, np.int32), (200_000, np.int64)):
+        one = model.mechanisms(users, 50)[1]
+        assert model._whole(one, users) == kind
+        assert users * one.l2 + 12 * np.sqrt(one.variance) < np.iinfo(kind).max
 
 
 @pytest.mark.parametrize("at", [3, 5, 8])
-def test_a_fit_that_goes_on_has_the_same_total(few, tmp_path, monkeypatch, at: int) -> None:
+def test_a_fit_that_goes_on_has_the_same_sums(few, tmp_path, monkeypatch, at: int) -> None:
     about = {"seed": 1, "progress": False, "secure": False}
     settings = {"embedding_size": 4, "epochs": 4, "sampling_rate": 0.5}
     through = PFGNRSums(**settings).fit(few.train, **about)
@@ -220,8 +255,8 @@ def test_a_fit_that_goes_on_has_the_same_total(few, tmp_path, monkeypatch, at: i
     with pytest.raises(KeyboardInterrupt):
         PFGNRSums(**settings).fit(few.train, checkpoint=tmp_path, **about)
     again = PFGNRSums(**settings).fit(few.train, checkpoint=tmp_path, **about)
-    assert through.private["sum_of_rounds"].any()
-    assert np.array_equal(again.private["sum_of_rounds"], through.private["sum_of_rounds"])
+    assert through.private["sums_of_rounds"].any(axis=(1, 2)).all()
+    assert np.array_equal(again.private["sums_of_rounds"], through.private["sums_of_rounds"])
     assert np.array_equal(again.shared["item_vectors"], through.shared["item_vectors"])
 
 

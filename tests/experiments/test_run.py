@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import ast
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+import veilrec
 from veilrec.core import DataError
 from veilrec.experiments import DataSpec, evaluate_run, fit_run, open_run, read_record
+from veilrec.privacy import Ledger
 
 
 def events(path, extra=""):
@@ -176,3 +180,24 @@ def test_wrong_settings_fail_before_data_is_read(small, monkeypatch, tmp_path):
     with pytest.raises(DataError, match="absent, because there is no setting of popularity"):
         fit_run(replace(small(), settings={"k": 1}), tmp_path / "x", progress=False)
     assert not (tmp_path / "x").exists()
+
+
+def test_a_secure_run_of_a_private_model_is_always_booked(small, tmp_path):
+    """Whoever calls: without a ledger the user's own is taken."""
+    for number, (word, secure) in enumerate([("dp-gram", False), ("ease", True), ("dp-gram", True)]):
+        fit_run(small(word, secure=secure), tmp_path / str(number), progress=False)
+        assert len(Ledger().history()) == (number == 2)
+
+
+def test_every_fit_outside_of_the_systems_is_booked_or_for_research():
+    """In experiments, studio and attacks: a call of fit on data of people has a ledger or no secure noise."""
+    found = []
+    for room in ("attacks", "experiments", "studio"):
+        for file in sorted((Path(veilrec.__file__).parent / room).rglob("*.py")):
+            for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                    named = {word.arg: ast.unparse(word.value) for word in call.keywords}
+                    if call.func.attr == "fit" and named.keys() & {"progress", "seed", "secure", "device"}:
+                        found.append((file.name, named.get("secure") == "False" or "ledger" in named))
+    assert len(found) == 4
+    assert all(good for _, good in found), found

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from veilrec import __version__
 from veilrec.core import BudgetExhausted, DataError
 from veilrec.privacy import (
+    Claim,
     Event,
     GaussianEvent,
     LaplaceEvent,
@@ -44,8 +46,10 @@ def pure(epsilon: float, **more) -> list[Event]:
     return [PureEvent(epsilon=epsilon, **more)]
 
 
-def take(ledger: Ledger, events, population: str = "shop", **more):
-    return ledger.reserve(population, "f1", events, **({"delta": 0.0, "run": "run"} | more))
+def take(ledger: Ledger, events, population: str = "shop", fingerprint: str = "", **more):
+    """Each population has data of its own, unless a fingerprint is given."""
+    data = fingerprint or ("f1" if population == "shop" else f"data of {population}")
+    return ledger.reserve(population, data, events, **({"delta": 0.0, "run": "run"} | more))
 
 
 def stands(ledger: Ledger, unit: str = "user", population: str = "shop"):
@@ -118,7 +122,30 @@ def test_a_population_is_not_its_fingerprint(ledger: Ledger) -> None:
     take(ledger, pure(1.0))
     with pytest.raises(BudgetExhausted):  # an appended row opens no fresh budget
         ledger.reserve("shop", "f2", pure(1.0), delta=0.0, run="appended")
-    take(ledger, pure(1.0), population="another")
+    ledger.reserve("another", "f3", pure(1.0), delta=0.0, run="other data")
+
+
+def test_the_same_data_under_another_name_get_no_fresh_budget(ledger: Ledger) -> None:
+    ledger.set_limit("shop", epsilon=1.0, delta=0.0)
+    take(ledger, pure(1.0))
+    claim = Claim("all data", "user", "add-remove", "OF", ("counts",), tuple(pure(1.0)))
+    words = r"^population must be 'shop', got 'shop2'. The same data are booked there, .* new_population=True"
+    for _ in range(2):
+        with pytest.raises(ValueError, match=words):
+            take(ledger, pure(1.0), population="shop2", fingerprint="f1")
+        with pytest.raises(ValueError, match=words):
+            ledger.reserve_claims("shop2", "f1", [claim], run="renamed")
+    assert ledger.populations() == ["shop"]
+    ledger.set_limit("shop2", epsilon=9.0, delta=0.0)  # a limit says nothing about the data
+    with pytest.raises(ValueError, match=words):
+        take(ledger, pure(1.0), population="shop2", fingerprint="f1")
+    ledger.reserve_claims("shop2", "f1", [claim], run="meant", new_population=True)
+    take(ledger, pure(1.0), population="shop2", fingerprint="f1")  # it was said once
+    assert stands(ledger, population="shop2").epsilon == 2.0
+    with pytest.raises(ValueError, match=r"^population must be 'shop', 'shop2', got 'shop3'"):
+        take(ledger, pure(1.0), population="shop3", fingerprint="f1")
+    with pytest.raises(BudgetExhausted):
+        take(ledger, pure(1.0))
 
 
 # -- units ------------------------------------------------------------------------------------------------
@@ -275,6 +302,7 @@ def test_resume_goes_on_without_paying_again(ledger: Ledger) -> None:
     for other in ({"population": "shop2"}, {"fingerprint": "f2"}, {"events": events[:1]}):
         with pytest.raises(ValueError, match=f"{next(iter(other))} must be what was reserved"):
             ledger.resume(taken.id, **same | other)
+    taken.let_go()
     again = ledger.resume(taken.id, **same)
     assert again.spend == taken.spend
     again.release()
@@ -301,11 +329,31 @@ def test_nobody_resumes_what_another_process_is_at(ledger: Ledger) -> None:
         assert holder.stdout is not None
         name = holder.stdout.readline().strip()
         same = {"population": "shop", "fingerprint": "f1", "events": pure(1.0)}
-        with pytest.raises(ValueError, match="Another process is at work on it"):
+        with pytest.raises(ValueError, match="Another process or thread is at work on it"):
             ledger.resume(name, **same)
         holder.kill()
         holder.wait()
         assert ledger.resume(name, **same).id == name
+
+
+def test_of_threads_that_resume_a_reservation_one_gets_it(ledger: Ledger) -> None:
+    taken = take(ledger, pure(1.0))
+    same = {"population": "shop", "fingerprint": "f1", "events": pure(1.0)}
+    with pytest.raises(ValueError, match="Another process or thread is at work on it"):
+        ledger.resume(taken.id, **same)
+    taken.let_go()
+
+    def resume(_: int) -> bool:
+        try:
+            return bool(Ledger(ledger.path).resume(taken.id, **same))
+        except ValueError:
+            return False
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(resume, range(6))) == 1
+    taken.let_go()
+    taken.let_go()  # again is harmless
+    ledger.resume(taken.id, **same).release()
 
 
 @pytest.mark.parametrize(
@@ -549,7 +597,7 @@ for line in sys.stdin:
             if account.left[0] < 1:
                 raise BudgetExhausted("", population="", unit="", asked=(0, 0), left=(0, 0))
             time.sleep(0.01)
-        ledger.reserve(population, "f", [PureEvent(epsilon=1.0)], delta=0.0, run="race")
+        ledger.reserve(population, population, [PureEvent(epsilon=1.0)], delta=0.0, run="race")
         print("won", flush=True)
     except BudgetExhausted:
         print("lost", flush=True)

@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 
 import veilrec as vr
-from veilrec.core import BudgetExhausted, DataWarning
+from veilrec.core import BudgetExhausted, DataWarning, NotFitted
 from veilrec.data import Categorical, Dataset
 from veilrec.data.profiles import rating_statistics
-from veilrec.privacy import Ledger
+from veilrec.privacy import Ledger, Spend
 from veilrec.systems import (
     DPAE,
     DPALS,
     GAP,
     GERAI,
     RAP,
+    SYSTEMS,
     BlurMe,
     DPGram,
     DPSpectral,
@@ -32,7 +33,7 @@ from veilrec.systems import (
     private_items,
 )
 from veilrec.systems import gerai_users as users_module
-from veilrec.training import Recommender
+from veilrec.training import DataGuard, Recommender
 
 NET = {"epochs": 1, "embedding_size": 4}
 
@@ -50,6 +51,54 @@ def ledger(tmp_path: Path) -> Ledger:
 def assert_untouched(ledger: Ledger) -> None:
     with pytest.raises(ValueError, match="Known are: none yet"):
         ledger.history("shop")
+
+
+PRIVATE = sorted(word for word, system in SYSTEMS.items() if system.is_private())
+
+
+def tiny(word: str) -> Recommender:
+    known = {field.name for field in dataclasses.fields(SYSTEMS[word]) if field.init}
+    return SYSTEMS[word](**{name: value for name, value in NET.items() if name in known})
+
+
+@pytest.fixture
+def at_looks(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The state of every spend in the ledger at each look at the data."""
+    honest, found = DataGuard.take, []
+
+    def noting(self, *given, **named):
+        found.append([entry.state for entry in ledger.history() if isinstance(entry, Spend)])
+        return honest(self, *given, **named)
+
+    monkeypatch.setattr(DataGuard, "take", noting)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::veilrec.core.DataWarning")
+@pytest.mark.parametrize("word", PRIVATE)
+def test_all_is_reserved_before_the_first_look_and_released_after_the_last(
+    people, ledger, at_looks, word
+) -> None:
+    tiny(word).fit(people, progress=False, ledger=ledger, population="shop")
+    booked = [entry.state for entry in ledger.history("shop")]
+    assert set(booked) == {"released"}
+    assert at_looks == [["reserved"] * len(booked)] * len(at_looks) != []
+
+
+@pytest.mark.parametrize("word", PRIVATE)
+def test_a_fit_that_is_refused_never_looks_and_keeps_what_was_fitted(
+    people, ledger, at_looks, monkeypatch, word
+) -> None:
+    for unit in ("user", "attribute"):
+        ledger.set_limit("shop", epsilon=1e-9, delta=0.0, unit=unit)
+    model, began = tiny(word), []
+    monkeypatch.setattr(SYSTEMS[word], "_fit", lambda self, job: began.append(job))
+    with pytest.raises(BudgetExhausted):
+        model.fit(people, progress=False, ledger=ledger, population="shop")
+    assert not began
+    assert not at_looks
+    with pytest.raises(NotFitted):
+        _ = model.history
 
 
 CASES: list[tuple[Callable[[], Recommender], dict[str, Any], str]] = [

@@ -4,11 +4,11 @@
 linear equation in the true labels (``rows.py``). The server plays four more rounds with vectors of its own
 choice and solves for the labels of the users that it is asked about.
 
-**Sums**, for PF-GNR over noisy sums (``pf-gnr-sums``), where no row of a user is sent. The total of all
-rounds has a row per item, the sum over devices of c_ui z_u, and c_ui is below 0 where u has i: so against the
-vector of somebody it is lowest at that person's items, and at those of people alike. What it says about one
-person is no more than the noise of the sums allows; what it says about taste, the published item vectors say
-too.
+**Sums**, for PF-GNR over noisy sums (``pf-gnr-sums``), where no row of a user is sent. The server has the sum
+of every round. Their total has a row per item, the sum over devices of c_ui z_u, and c_ui is below 0 where u
+has i: so against the vector of somebody it is lowest at that person's items, and at those of people alike.
+What it says about one person is no more than the noise of the sums allows; what it says about taste, the
+published item vectors say too.
 """
 
 from __future__ import annotations
@@ -66,15 +66,16 @@ def sums(know: Knowledge) -> Rows:
 
     >>> import veilrec as vr
     >>> data, nobody = vr.Dataset.from_arrays(["ann", "ann", "bob"], ["mate", "tea", "mate"]), np.arange(0)
-    >>> seen = {"shared": {"item_vectors": np.eye(2)}, "server": {"sum_of_rounds": -np.eye(2)}}
+    >>> seen = {"shared": {"item_vectors": np.eye(2)}, "server": {"sums_of_rounds": -np.eye(2)[None]}}
     >>> know = Knowledge(seen, data, nobody, data.matrix()[:0], data.matrix(), nobody, 5, 0)
     >>> sums(know)(np.array([1])).tolist()
     [[1.0, -1.0]]
     """
     arrays = know.arrays()
-    if "sum_of_rounds" not in arrays or "item_vectors" not in arrays:
+    if "sums_of_rounds" not in arrays or "item_vectors" not in arrays:
         raise NotApplicable("this server keeps no sum of item gradients")
-    vectors, total = (np.asarray(arrays[name], np.float64) for name in ("item_vectors", "sum_of_rounds"))
+    vectors = np.asarray(arrays["item_vectors"], np.float64)
+    total = arrays["sums_of_rounds"].sum(axis=0, dtype=np.float64)
     gram = vectors.T @ vectors
     ridge = SHRINKAGE * max(float(np.trace(gram)) / len(gram), 1e-12)
     fit = np.linalg.solve(gram + ridge * np.eye(len(gram)), vectors.T).T  # [items, size]

@@ -169,6 +169,8 @@ class Dataset:
     """What was done to the rows by looking at everybody's: no statement about one user covers it."""
     declared_users: int | None = None
     """The public number of users, where it is declared; None: how many there are."""
+    origin: str = ""
+    """Of a part or a selection: the fingerprint of the data that it comes from. Budgets go by it."""
 
     def __post_init__(self) -> None:
         if len(self.user) > 1 and bool((np.diff(self.user) < 0).any()):
@@ -385,7 +387,7 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A sha256 over everything but the name and what shaped it: equal data, equal fingerprint."""
+        """A sha256 over everything but name, origin and what shaped it: equal data, equal fingerprint."""
         digest = hashlib.sha256(b"veilrec dataset 1")
 
         def add(label: str, value: Any) -> None:

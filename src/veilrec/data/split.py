@@ -330,7 +330,7 @@ def _split(
 ) -> Split:
     _check_parts(data.name, parts, expect)
     source = data.fingerprint
-    data = _shaped(data, method, settings)
+    data = replace(_shaped(data, method, settings), origin=data.origin or source)
     valid = parts == _VALID
     return Split(
         train=data.take(parts == _TRAIN),

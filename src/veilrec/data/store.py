@@ -63,6 +63,7 @@ def save_dataset(dataset: Dataset, folder: str | Path) -> Path:
             "attributes": cards,
             "links": dataset.links is not None,
             "shaped": list(dataset.shaped),
+            "origin": dataset.origin,
         }
         write_json(temporary / _CARD, card)
     return folder
@@ -133,6 +134,7 @@ def _assemble(folder: Path, card: dict[str, Any]) -> Dataset:
         name=card["name"],
         frame_kind=card["frame_kind"],
         shaped=tuple(card.get("shaped", ())),
+        origin=card.get("origin", ""),
         **optional,
     )
 

@@ -25,9 +25,10 @@ from veilrec.experiments.specs import DataSpec, EvaluateSpec, Experiment, SplitS
 from veilrec.privacy import Ledger
 from veilrec.systems import load_model
 from veilrec.training import Evaluation, Recommender, evaluate
+from veilrec.training.folder import hold_folder
 
 _PATHS = ("source", "dir", "users", "links")
-_STAGING = ".model.part"
+_STAGING, _CHECKPOINTS = ".model.part", "checkpoints"
 _MEMBERS = (
     "record.json",
     "model.json",
@@ -40,7 +41,7 @@ _MEMBERS = (
     "attack-links.json",
     "attack-membership.json",
     "private",
-    "checkpoints",
+    _CHECKPOINTS,
     _STAGING,
 )
 
@@ -83,11 +84,15 @@ def fit_run(
     progress: bool = True,
     command: str | None = None,
     ledger: Ledger | None = None,
+    population: str | None = None,
+    new_population: bool = False,
 ) -> Path:
     """Fit, judge and save; returns the folder. An unfinished run of the same spec is continued.
 
     A finished run of the same spec and data is left as it is. A run of another spec is refused, before any
-    work, unless ``overwrite``. With a ``ledger`` a private model reserves its budget there.
+    work, unless ``overwrite``. What a private model draws securely is always booked: in ``ledger``, else in
+    the user's own, under ``population``, else the name of the data; ``new_population`` as in
+    :meth:`Recommender.fit`.
 
     >>> import tempfile
     >>> spec = Experiment("popularity", data=DataSpec("synthetic:60,40,900"))
@@ -108,7 +113,10 @@ def fit_run(
         _check_same(folder, _read_json(folder / "run.json"), data, split)
         return folder
     if overwrite:
-        _clear(folder)
+        with hold_folder(folder / _CHECKPOINTS):  # nobody is at work there
+            _clear(folder)
+    if ledger is None and spec.secure and model.is_private():
+        ledger = Ledger()
     resumed = (folder / "run.json").exists()
     if resumed:
         _check_same(folder, _read_json(folder / "run.json"), data, split)
@@ -121,15 +129,16 @@ def fit_run(
             split.valid,
             seed=spec.seed,
             device=spec.device,
-            checkpoint=folder / "checkpoints",
+            checkpoint=folder / _CHECKPOINTS,
             progress=progress,
             secure=spec.secure,
             ledger=ledger,
-            population=data.name,
+            population=population or data.name,
+            new_population=new_population,
             tuned=spec.tuned,
         )
     except Exception:
-        if not resumed and not (folder / "checkpoints").exists():  # refused: nothing is spent or kept
+        if not resumed and not (folder / _CHECKPOINTS).exists():  # refused: nothing is spent or kept
             _clear(folder)
             folder.rmdir()
         raise
@@ -154,9 +163,7 @@ def fit_run(
     )
     _log(folder, "finished", epochs=record["curve"])
     write_record(folder, record)
-    shutil.rmtree(
-        folder / "checkpoints", ignore_errors=True
-    )  # it holds user vectors; the model has what is needed
+    shutil.rmtree(folder / _CHECKPOINTS, ignore_errors=True)  # user vectors; the model has what is needed
     return folder
 
 

@@ -24,12 +24,14 @@ from veilrec.experiments.run import portable_spec
 from veilrec.experiments.sources import load_data, make_split
 from veilrec.experiments.spaces import SPACES, Choice, Range
 from veilrec.experiments.specs import Experiment
+from veilrec.systems import SYSTEMS
 from veilrec.training import evaluate
 
 STATEMENT = (
     "Tuning reads the training and validation data without noise in every trial. Choosing settings on "
     "private data is outside any privacy guarantee: the chosen values tell something about the people in it."
 )
+RESEARCH = " Trials draw research noise, which no ledger books: nothing but the settings may leave the house."
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +99,7 @@ def tune(
     sign = _sign(metric)
     best = max(done, key=lambda trial: (sign * trial.value, -trial.number))
     settings = {**spec.settings, **best.params}
+    note = STATEMENT + (RESEARCH if SYSTEMS[spec.model].is_private() else "")
     record = new_record(
         "tuning",
         Path(out).name,
@@ -116,7 +119,7 @@ def tune(
             }
             for number, trial in enumerate(done)
         ],
-        note=STATEMENT,
+        note=note,
     )
     write_record(out, record)
     config = Path(out) / "best.yaml"
@@ -124,7 +127,7 @@ def tune(
     plain["settings"] = settings
     plain["data"] = {key: value for key, value in plain["data"].items() if value is not None}
     head = f"# {metric} {best.value:.4f} on the validation part, best of {len(done)} trials.\n"
-    write_text(config, head + "".join(f"# {line}\n" for line in _wrapped(STATEMENT)) + _yaml(plain))
+    write_text(config, head + "".join(f"# {line}\n" for line in _wrapped(note)) + _yaml(plain))
     return Tuning(record, Path(out), config)
 
 

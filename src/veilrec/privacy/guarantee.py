@@ -142,6 +142,8 @@ class Guarantee:
     grade: str = ""
     paper_claim: str = ""
     tuned: bool = False
+    sums: str = ""
+    """How sums over devices were made; all but "plain" and none are cryptography."""
 
     @classmethod
     def none(cls, model: str, *, reads: tuple[str, ...]) -> Guarantee:
@@ -159,6 +161,7 @@ class Guarantee:
         not_covered: tuple[str, ...] = (),
         paper_claim: str = "",
         tuned: bool = False,
+        sums: str = "",
     ) -> Guarantee:
         """A statement whose claims name every event that the noise sources have seen, and no other.
 
@@ -191,12 +194,37 @@ class Guarantee:
         safe = all(source.grade == "secure" and not source.in_floats for source in sources)
         noisy = any(not isinstance(event, UnboundedEvent) for one in sources for event in one.events)
         grade = ("secure" if safe else "research") if noisy else "none"
-        return cls(model, reads, not_covered, claims, grade, paper_claim, tuned)
+        return cls(model, reads, not_covered, claims, grade, paper_claim, tuned, sums)
 
     @property
     def epsilon(self) -> float:
         """The largest epsilon of the claims; infinite when there are none."""
         return max((claim.epsilon for claim in self.claims), default=math.inf)
+
+    @property
+    def simulated(self) -> tuple[str, ...]:
+        """What a claim rests on that this process only plays.
+
+        Only data that stay on devices can be kept from the server (S), and every fit plays the devices, so a
+        statement with such a claim says who really holds the rows; its claims against other clients (F) rest
+        on the same play. A statement that names F and not S is about a curator who has all rows and is
+        trusted with them: nothing is played, and it says nothing here.
+
+        >>> from veilrec.privacy.events import PureEvent
+        >>> spent = (PureEvent(epsilon=1.0),)
+        >>> def claim(who):
+        ...     return Claim("one edge", "interaction", "replace", who, ("a report",), spent)
+        >>> Guarantee("curator", (), (), (claim("OF"),)).simulated
+        ()
+        >>> Guarantee("devices", (), (), (claim("OF"), claim("S")), sums="masked").simulated
+        ('simulated: whoever runs this process holds every row', 'simulated cryptography, not reviewed')
+        """
+        found = []
+        if any("S" in claim.adversaries for claim in self.claims):
+            found.append("simulated: whoever runs this process holds every row")
+        if self.sums not in ("", "plain"):
+            found.append("simulated cryptography, not reviewed")
+        return tuple(found)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -230,6 +258,8 @@ class Guarantee:
             "not_covered": list(self.not_covered),
             "paper_claim": self.paper_claim,
             "tuned": self.tuned,
+            "sums": self.sums,
+            "simulated": list(self.simulated),
             "warnings": list(self.warnings),
         }
 
@@ -249,6 +279,7 @@ class Guarantee:
             value["noise"],
             value["paper_claim"],
             value["tuned"],
+            value.get("sums", ""),
         )
 
     def __str__(self) -> str:

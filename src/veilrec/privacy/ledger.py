@@ -36,6 +36,7 @@ class Reservation:
 
     spend: Spend
     ledger: Ledger = field(repr=False, compare=False)
+    number: int = field(repr=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -53,6 +54,13 @@ class Reservation:
     def release(self) -> None:
         """The run has ended and its results are out. Again is harmless."""
         self.ledger.mark_released(self.id)
+
+    def let_go(self) -> None:
+        """The run has stopped: it stays spent, and from now on :meth:`Ledger.resume` may take it up.
+
+        Until then, or until the process is gone, it has one holder. Again is harmless.
+        """
+        let_go(self.ledger.path, self.number)
 
 
 class Ledger:
@@ -142,11 +150,14 @@ class Ledger:
         neighbours: Neighbours = "add-remove",
         per_user: int | None = None,
         grade: str = "secure",
+        new_population: bool = False,
     ) -> Reservation:
         """Pay for ``events`` before data is touched; :class:`BudgetExhausted` if a limit does not allow it.
 
         Epsilon is composed from the events at ``delta``. ``per_user``: for spends per interaction, the most
-        interactions that any user has in what the run reads. ``grade``: that of the noise.
+        interactions that any user has in what the run reads. ``grade``: that of the noise. A ``fingerprint``
+        that is booked under another population's name is refused, since it would get a fresh budget, unless
+        the caller says with ``new_population`` that it shall.
 
         >>> import tempfile
         >>> from veilrec.privacy import GaussianEvent
@@ -159,12 +170,21 @@ class Ledger:
         spend = new_spend(
             population, fingerprint, events, delta, run, unit, neighbours, per_user=per_user, grade=grade
         )
-        return self._reserve([spend])[0]
+        return self._reserve([spend], new_population)[0]
 
     def reserve_claims(
-        self, population: str, fingerprint: str, claims: Iterable[Claim], *, run: str, grade: str = "secure"
+        self,
+        population: str,
+        fingerprint: str,
+        claims: Iterable[Claim],
+        *,
+        run: str,
+        grade: str = "secure",
+        new_population: bool = False,
     ) -> list[Reservation]:
         """Pay for all claims of a run, or for none: when one is refused, nothing is spent.
+
+        ``grade`` and ``new_population`` as in :meth:`reserve`.
 
         >>> import tempfile
         >>> from veilrec.privacy import Claim, PureEvent
@@ -188,9 +208,9 @@ class Ledger:
             )
             for claim in claims
         ]
-        return self._reserve(spends) if spends else []
+        return self._reserve(spends, new_population) if spends else []
 
-    def _reserve(self, spends: list[Spend]) -> list[Reservation]:
+    def _reserve(self, spends: list[Spend], new_population: bool) -> list[Reservation]:
         population = spends[0].population
         costs: list[dict[Pair, queries.Amount]] = [
             {(spend.unit, spend.neighbours): (spend.epsilon, spend.delta)} for spend in spends
@@ -202,6 +222,8 @@ class Ledger:
             for spend, cost in zip(spends, costs):
                 cost |= {pair: queries.cost_of(spend, pair) for pair in pairs if pair not in cost}
             with writing(self.path, self.timeout) as db:
+                if not new_population:
+                    queries.refuse_renamed(db, spends[0])
                 limits = queries.limits(db, population)
                 if any((limit.unit, limit.neighbours) not in costs[0] for limit in limits.values()):
                     continue  # a limit came in between
@@ -215,7 +237,7 @@ class Ledger:
                     numbers.append(queries.add_spend(db, spends[place], cost))
                 for number in numbers:  # none is held before all are allowed
                     hold(self.path, number)
-            return [Reservation(spend, self) for spend in spends]
+            return [Reservation(spend, self, number) for spend, number in zip(spends, numbers)]
 
     def resume(
         self,
@@ -229,13 +251,14 @@ class Ledger:
         """Go on with a reservation that was not released, without paying again.
 
         Refused when what is asked differs from what was paid for, when the results are out already, and
-        while another process is at work on it. ``ended``: all was drawn and kept, and is only read back; then
-        the results may be out.
+        while it has a holder: another process, or a thread of this one. ``ended``: all was drawn and kept,
+        and is only read back; then the results may be out.
 
         >>> import tempfile
         >>> from veilrec.privacy import PureEvent
         >>> ledger, events = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite"), [PureEvent(epsilon=1.0)]
         >>> taken = ledger.reserve("shop", "f", events, delta=0.0, run="first")
+        >>> taken.let_go()   # it was stopped; so does the end of its process
         >>> again = ledger.resume(taken.id, population="shop", fingerprint="f", events=events)
         >>> again.id == taken.id, ledger.accounts("shop")[0].epsilon
         (True, 1.0)
@@ -255,8 +278,9 @@ class Ledger:
                 f"Its results were released at {spend.released_at}; another release needs a new one.",
             )
             free = hold(self.path, number)
-            check(free, "reservation", "free", reservation_id, "Another process is at work on it.")
-        return Reservation(spend, self)
+            remedy = "Another process or thread is at work on it: wait until it has ended or let go."
+            check(free, "reservation", "free", reservation_id, remedy)
+        return Reservation(spend, self, number)
 
     def mark_released(self, reservation_id: str) -> None:
         """What :meth:`Reservation.release` calls; harmless when it was released before."""

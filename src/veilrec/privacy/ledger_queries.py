@@ -112,6 +112,21 @@ def accounts(db: sqlite3.Connection, population: str) -> list[Account]:
     return found
 
 
+def refuse_renamed(db: sqlite3.Connection, spend: Spend) -> None:
+    """Refuse data that were booked under another population and never under this one."""
+    query = "SELECT DISTINCT population FROM spend WHERE fingerprint = ? ORDER BY 1"
+    names = [name for (name,) in db.execute(query, (spend.fingerprint,))]
+    new = bool(names) and spend.population not in names
+    remedy = (
+        f"The same data are booked there, and another name would give them a fresh budget. Book under "
+        f"{names[0]!r}, or say that this is meant: new_population=True, --new-population."
+        if new
+        else ""
+    )
+    known = ", ".join(repr(name) for name in names)
+    check(not new, "population", known, spend.population, remedy)
+
+
 def refuse_beyond(
     limit: LimitChange, spent: Amount, spends: Sequence[Spend], costs: Sequence[Amount]
 ) -> None:

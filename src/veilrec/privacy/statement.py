@@ -34,7 +34,10 @@ _RELATION = {
 
 
 def summary(guarantee: Guarantee) -> str:
-    """One line: ``none``, or unit, epsilon and adversaries of each claim; of parts of a secret nothing."""
+    """One line: ``none``, or unit, epsilon and adversaries of each claim; of parts of a secret nothing.
+
+    Claims that rest on devices which were only played, and noise that is only for research, are called so.
+    """
     if not guarantee.claims:
         return "none"
     whole = {claim.secret for claim in guarantee.claims if not claim.restates}
@@ -44,6 +47,7 @@ def summary(guarantee: Guarantee) -> str:
         for claim in guarantee.claims
         if claim.secret in whole
     ]
+    lines += ["simulated"] * bool(guarantee.simulated) + ["research noise"] * (guarantee.grade == "research")
     return "; ".join(dict.fromkeys(lines))
 
 
@@ -133,6 +137,7 @@ def _rest(guarantee: Guarantee) -> list[tuple[str, str]]:
         rows.append(("the paper claims", guarantee.paper_claim))
     if guarantee.reads:
         rows.append(("read without noise", ", ".join(guarantee.reads)))
+    rows += [("how it was run", words) for words in guarantee.simulated]
     rows += [("not covered", thing) for thing in guarantee.not_covered]
     if guarantee.grade:
         rows.append(("noise", guarantee.grade))

@@ -20,9 +20,11 @@ from veilrec.experiments import (
     open_run,
     read_record,
 )
+from veilrec.privacy import Ledger
 from veilrec.studio.lists import lists
 from veilrec.studio.report import write_report
 from veilrec.studio.terminal import show_attacks, show_lists, show_runs
+from veilrec.systems import SYSTEMS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,19 +54,32 @@ SHOWN, USER, TARGET = "gerai", "u17", "gender"
 """Whose list is shown, and to whom: fixed beforehand, not picked by the test part."""
 
 
-def run_demo(out: str | Path, *, console: Console | None) -> dict[str, Any]:
-    """Run the demo into ``out``; returns what it found, and prints it if there is a ``console``."""
-    folder = Path(out)
+def run_demo(out: str | Path, *, console: Console | None, ledger: Ledger | None = None) -> dict[str, Any]:
+    """Run the demo into ``out``; returns what it found, and prints it if there is a ``console``.
+
+    What its private models draw is booked in ``ledger``, else in the user's own, under the name of the
+    made-up data: no budget of real people is touched.
+    """
+    folder, ledger = Path(out), ledger or Ledger()
 
     def say(text: str, style: str = "") -> None:
         if console is not None:
             console.print(Text(text, style=style), soft_wrap=True)
 
-    records = []
+    records, booked = [], False
     for word, settings in MODELS.items():
         spec = Experiment(model=word, settings=settings, data=DATA, split=SPLIT, seed=SEED)
         say(f"fitting {word} ...", "dim")
-        fit_run(spec, folder / word, overwrite=True, progress=console is not None, command="veilrec demo")
+        private = SYSTEMS[word].is_private()
+        fit_run(
+            spec,
+            folder / word,
+            overwrite=True,
+            progress=console is not None,
+            command="veilrec demo",
+            ledger=ledger if private else None,
+        )
+        booked |= private
         records.append(read_record(folder / word))
     data, split = records[0]["data"], records[0]["split"]["sizes"]
     attacks = {word: _attacked(folder / word) for word in ATTACKED if word in MODELS}
@@ -87,6 +102,8 @@ def run_demo(out: str | Path, *, console: Console | None) -> dict[str, Any]:
     show_lists(console, found.frame.to_dicts(), found.histories)
     say(f"\n{next(record['statement'] for record in records if record['name'] == SHOWN)}\n")
     say(f"The page: {page}\n")
+    if booked:
+        say(f"What the private ones drew is booked: veilrec budget show {data['name']}\n")
     say("Next:")
     place = shlex.quote(str(folder / SHOWN))
     say(f"  veilrec recommend {place} --history i3,i9 -k 5    # a user it has never seen")

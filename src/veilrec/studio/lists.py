@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -43,6 +44,8 @@ def lists(
     new: Dataset | None = None,
     reports: str | Path | None = None,
     ledger: Ledger | None = None,
+    population: str | None = None,
+    new_population: bool = False,
     candidates: str | Path | None = None,
     k: int = 10,
     exclude_seen: bool = True,
@@ -50,7 +53,7 @@ def lists(
     """Recommend to ``users`` (None: all), to one new user with this ``history``, or to those of ``new`` data.
 
     ``candidates`` is a file with one item per line; ``reports`` one that keeps the reports of new users,
-    whose draw is booked in ``ledger``.
+    whose draw is booked in ``ledger`` as :meth:`Recommender.report` says.
 
     >>> from veilrec.data import Dataset
     >>> from veilrec.systems import Popularity
@@ -65,7 +68,10 @@ def lists(
         frame = model.recommend(k=k, exclude_seen=exclude_seen, candidates=allowed, history=one)
         return Lists(to_polars(frame), {NEW_USER: list(history)})
     if new is not None:
-        kept = None if reports is None else kept_reports(model, new, Path(reports), ledger)
+        kept = None
+        if reports is not None:
+            booking = {"population": population, "new_population": new_population}
+            kept = kept_reports(model, new, Path(reports), ledger, **booking)
         frame = model.recommend(k=k, exclude_seen=exclude_seen, candidates=allowed, history=new, reports=kept)
         return Lists(to_polars(frame), {})
     frame = to_polars(model.recommend(users, k, exclude_seen=exclude_seen, candidates=allowed))
@@ -78,11 +84,13 @@ def lists(
     return Lists(frame, glimpses)
 
 
-def kept_reports(model: Recommender, new: Dataset, file: Path, ledger: Ledger | None = None) -> Array:
+def kept_reports(
+    model: Recommender, new: Dataset, file: Path, ledger: Ledger | None = None, **booking: Any
+) -> Array:
     """The reports of new users, read from ``file``, or drawn and written there: a second draw costs again.
 
     They are reports of these people to this model, with its settings and its scheme of profiles: no others
-    are taken from ``file``. With a ``ledger`` the draw is booked there.
+    are taken from ``file``. With a ``ledger`` the draw is booked there (``population``, ``new_population``).
 
     >>> import tempfile
     >>> import veilrec as vr
@@ -109,7 +117,7 @@ def kept_reports(model: Recommender, new: Dataset, file: Path, ledger: Ledger | 
         remedy = "Give a table of them with --users, or leave --reports out: it would spend for nothing."
         words = f"with one of the attributes {', '.join(asked)}"
         check(bool(told) or not asked, "new users", words, sorted(new.attributes), remedy)
-        found = model.report(new, ledger=ledger)
+        found = model.report(new, ledger=ledger, **booking)
         with atomic_path(file) as temporary:
             save_file({"reports": found}, temporary, metadata=about)
         return found

@@ -34,7 +34,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -72,7 +72,7 @@ from veilrec.training import (
     Array,
     Job,
     Recommender,
-    forget_release,
+    kept_release,
     optimiser_state,
     release_once,
     run_epochs,
@@ -82,8 +82,11 @@ from veilrec.training import (
 ROUNDS = "sums of item gradients"
 OWN = "a user's interactions for the user's own list"
 COUNT_STEP = 2.0**-12
-HEARD = "sum_of_rounds"
-"""The private array that the server has beside what is published: the total of all that it decrypted."""
+HEARD = "sums_of_rounds"
+"""The private array that the server has beside what is published: the sum of every round, as it decrypted it,
+[rounds, items, embedding_size] in whole steps of ``step`` x ``clip_norm``."""
+MOST_HEARD = 1 << 32
+"""Bytes of all sums together, which are held in memory and saved with the model: with more no fit begins."""
 
 
 @dataclass(eq=False)
@@ -167,19 +170,22 @@ class PFGNRSums(Recommender):
             check(variance <= 2e15, "step", "coarse enough for the noise", self.step, remedy)
             if self.sums:
                 check_provable(self.sums, self._sum_grid(mechanism, users, said, size), size)
+        kept = math.prod(self._heard_shape(items)) * self._whole(mechanism, max(users, said)).itemsize
+        remedy = "Take fewer, a larger sampling_rate or a smaller embedding_size."
+        words = f"so few that the server's sums have at most {MOST_HEARD >> 30} GiB"
+        check(kept <= MOST_HEARD, "epochs", words, self.epochs, remedy)
 
     def _not_covered(self) -> tuple[str, ...]:
-        who = {
-            "": "whoever trains the model: with sums='' all devices are played in one place",
-            "plain": "whoever adds plain sums: a message has the noise of a device's own share alone",
-        }
-        pooled = (
-            "devices that pool the noise they know, alone or with the server, once they and those who drop "
-            f"out are more than {self.drop_out:.0%} of all and one"
-        )
-        silent = "whether a device takes part in the sums at all: it brings its noise with it"
-        told = (who.get(self.sums), pooled if self.sums else "", silent if self.sums else "")
-        return (*filter(None, told), *self.not_covered)
+        found = []
+        if self.sums == "plain":
+            found.append("whoever adds plain sums: a message has the noise of a device's own share alone")
+        if self.sums:
+            found.append(
+                "devices that pool the noise they know, alone or with the server, once they and those who "
+                f"drop out are more than {self.drop_out:.0%} of all and one"
+            )
+            found.append("whether a device takes part in the sums at all: it brings its noise with it")
+        return (*found, *self.not_covered)
 
     # -- the budget -----------------------------------------------------------------------------------
 
@@ -216,6 +222,14 @@ class PFGNRSums(Recommender):
         """How many honest shares of noise are counted on."""
         return max(1, math.floor(users * (1 - self.drop_out)) - 1)
 
+    def _heard_shape(self, items: int) -> tuple[int, int, int]:
+        return self.epochs * self._rounds, items, self.embedding_size
+
+    def _whole(self, mechanism: Skellam, users: int) -> np.dtype[np.signedinteger[Any]]:
+        """The narrowest whole numbers that hold a sum: all devices at their bound, and 60 deviations."""
+        noise = 60 * math.sqrt(mechanism.variance * users / self.arriving(users)) + 400
+        return np.dtype(np.int32 if users * mechanism.l2 + noise < 2**31 else np.int64)
+
     # -- the server -----------------------------------------------------------------------------------
 
     def _fit(self, job: Job) -> None:
@@ -229,7 +243,10 @@ class PFGNRSums(Recommender):
         vectors = nn.Parameter(torch.from_numpy(start))
         optimiser = torch.optim.Adam([vectors], lr=self.learning_rate)
         grid, recorded = self.step * self.clip_norm, 0
-        heard = np.zeros(start.shape)
+        heard = np.zeros(self._heard_shape(items), self._whole(one, max(users, job.train.n_users)))
+        for number, total in enumerate(heard, 1):
+            kept = kept_release(job, f"round {number}")
+            total[...] = 0 if kept is None else kept
 
         def book(epochs: int) -> None:
             nonlocal recorded
@@ -238,19 +255,14 @@ class PFGNRSums(Recommender):
                 job.noise.record(replace(event, sampling_rate=1.0), [event])
                 recorded = epochs
 
-        def forget(epoch: int) -> None:
-            for turn in range(self._rounds if epoch >= 0 else 0):
-                forget_release(job, f"round {1 + epoch * self._rounds + turn}")
-
         def epoch_of_rounds(epoch: int) -> float:
             book(epoch + 1)
-            forget(epoch - 1)  # which the checkpoint has
             for turn in range(self._rounds):
                 noise, number = job.noise.child(ROUNDS, epoch, turn), 1 + epoch * self._rounds + turn
                 now = vectors.detach().numpy()
                 draw = partial(self.round, history, now, one, noise, make, number, users)
-                total = release_once(job, f"round {number}", draw)
-                np.add(heard, total * grid, out=heard)
+                total = release_once(job, f"round {number}", partial(_narrow, draw, heard.dtype))
+                heard[number - 1] = total
                 vectors.grad = torch.from_numpy(total * (grid / (self.sampling_rate * users)))
                 optimiser.step()
             return 0.0  # the loss itself would be a release
@@ -262,10 +274,9 @@ class PFGNRSums(Recommender):
             publish()
             return validation_score(lambda codes: self._score_histories(history[codes]), data, valid)
 
-        state = {"vectors": vectors, HEARD: heard, **optimiser_state(optimiser, {"vectors": vectors})}
+        state = {"vectors": vectors, **optimiser_state(optimiser, {"vectors": vectors})}
         at = run_epochs(job, self, state=state, step=epoch_of_rounds, validate=validate, keep=("vectors",))
         book(at.epoch)  # a fit that had ended before is paid for too
-        forget(at.epoch - 1)
         publish()
         self.private[HEARD] = heard
         job.guard.take("interactions", OWN)
@@ -426,6 +437,10 @@ class PFGNRSums(Recommender):
     def _item_similarity(self, items: Array) -> Array:
         unit = unit_rows(self.shared["item_vectors"])
         return np.asarray(unit[items] @ unit.T, np.float32)
+
+
+def _narrow(draw: Callable[[], Array], kind: np.dtype[Any]) -> Array:
+    return draw().astype(kind)
 
 
 @lru_cache(maxsize=64)

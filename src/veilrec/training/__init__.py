@@ -8,7 +8,7 @@ from veilrec.training.loop import Progress, run_epochs
 from veilrec.training.pairwise import bpr_loss, pair_scores
 from veilrec.training.private import PrivateTraining
 from veilrec.training.recommender import Recommender
-from veilrec.training.released import forget_release, release_once
+from veilrec.training.released import kept_release, release_once
 from veilrec.training.sampling import NegativeSampler
 from veilrec.training.softmax import (
     Labels,
@@ -37,7 +37,7 @@ __all__ = [
     "descend",
     "evaluate",
     "fit_softmax",
-    "forget_release",
+    "kept_release",
     "optimiser_state",
     "pair_scores",
     "pick_device",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from veilrec.core import check
 from veilrec.data import Dataset
 from veilrec.privacy import Claim, Ledger, Noise, Reservation
+from veilrec.training.folder import when_left
 from veilrec.training.job import Job
 
 
@@ -19,12 +20,14 @@ def reserve(
     noise: Noise,
     job: Job | None,
     in_floats: bool = False,
+    new_population: bool = False,
 ) -> list[Reservation]:
     """One reservation per claim that pays, all or none.
 
     With a checkpoint folder the job's notes there name them, and a fit that goes on continues them instead of
-    paying again; so does one that has ended, which draws nothing more. ``in_floats``: the noise is a formula,
-    booked as for research.
+    paying again; so does one that has ended, which draws nothing more. They are held as long as the folder
+    is. ``in_floats``: the noise is a formula, booked as for research. ``new_population``: the caller says
+    that data which are booked under another name get a budget of their own.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -39,24 +42,41 @@ def reserve(
     [1.0]
     """
     claims = [claim for claim in claims if not claim.restates]
-    fingerprint = data.fingerprint
+    fingerprint = data.origin or data.fingerprint
+    held = []
     if job is not None and job.reservations:
         same = len(job.reservations) == len(claims)
         remedy = "Choose another folder, or delete this one and pay again."
         check(same, "checkpoint", "paid for as this version pays", f"{len(job.reservations)} parts", remedy)
         about = {"population": population, "fingerprint": fingerprint, "ended": job.ended}
-        return [
-            ledger.resume(number, events=claim.events, **about)  # type: ignore[arg-type]
-            for number, claim in zip(job.reservations, claims, strict=True)
-        ]
+        for number, claim in zip(job.reservations, claims, strict=True):
+            held.append(ledger.resume(number, events=claim.events, **about))  # type: ignore[arg-type]
+            _let_go_with(job, held[-1])
+        return held
     grade = "research" if in_floats else noise.grade
-    held = ledger.reserve_claims(population, fingerprint, claims, run=run, grade=grade)
+    held = ledger.reserve_claims(
+        population, fingerprint, claims, run=run, grade=grade, new_population=new_population
+    )
     if job is not None:
+        for one in held:
+            _let_go_with(job, one)
         job.paid([one.id for one in held])
     return held
 
 
-def book_reports(ledger: Ledger, people: Dataset, population: str, model: str, noise: Noise) -> None:
+def _let_go_with(job: Job, reservation: Reservation) -> None:
+    if job.checkpoint is not None:
+        when_left(job.checkpoint, reservation.let_go)
+
+
+def book_reports(
+    ledger: Ledger,
+    people: Dataset,
+    population: str,
+    model: str,
+    noise: Noise,
+    new_population: bool = False,
+) -> None:
     """Book what ``noise`` has drawn for reports of new people, if anything, before they are handed over.
 
     >>> import tempfile
@@ -73,5 +93,6 @@ def book_reports(ledger: Ledger, people: Dataset, population: str, model: str, n
         return
     seen, drawn = ("the reports, and everything computed from them",), tuple(noise.events)
     claim = Claim("what new people report", "attribute", "replace", "OXSF", seen, drawn)
-    for reservation in reserve(ledger, people, population, f"{model}, new people", [claim], noise, None):
+    about = (ledger, people, population, f"{model}, new people", [claim], noise, None)
+    for reservation in reserve(*about, new_population=new_population):
         reservation.release()

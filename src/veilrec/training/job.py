@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from veilrec.core import atomic_path, check, write_json
 from veilrec.data import Dataset
 from veilrec.privacy import Noise, UnboundedEvent
+from veilrec.training.folder import NOTES, check_writable
 from veilrec.training.guard import STOPPING, DataGuard
 
 Array = NDArray[Any]
@@ -105,22 +105,6 @@ class Job:
             save_file(dict(arrays), temporary, metadata={"key": self.key, **notes})
         self._note(files=sorted({*self._notes()["files"], file.name}))
 
-    def forget(self, name: str) -> None:
-        """Remove what is kept under a name, if anything is.
-
-        >>> import tempfile
-        >>> import numpy as np
-        >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
-        >>> job = Job(data, None, 1, "cpu", Path(tempfile.mkdtemp()), False, key="this fit")
-        >>> job.keep("round 3", {"x": np.ones(2)}, {})
-        >>> job.forget("round 3")
-        >>> job.file("round 3").exists()
-        False
-        """
-        if self.checkpoint is not None and self.file(name).exists():
-            self._note(files=[one for one in self._notes()["files"] if one != self.file(name).name])
-            self.file(name).unlink()
-
     def read_kept(self, name: str) -> tuple[dict[str, str], dict[str, Array]]:
         """Notes and arrays that this fit has kept under a name; those of another fit are refused.
 
@@ -163,7 +147,7 @@ class Job:
         """
         if self.checkpoint is None:
             return
-        self._check_writable()
+        check_writable(self.checkpoint)
         found = self._notes()
         if found["files"] or found["ended"] or found["reservations"]:
             self._check_key(found["key"], self.checkpoint)
@@ -211,7 +195,7 @@ class Job:
 
     def _notes(self) -> dict[str, Any]:
         assert self.checkpoint is not None
-        file = self.checkpoint / "kept.json"
+        file = self.checkpoint / NOTES
         if not file.exists():
             return {"key": self.key, "files": [], "reservations": [], "ended": False}
         try:
@@ -222,26 +206,10 @@ class Job:
             raise ValueError(f"{file}: checkpoint must be readable, got notes without their parts. {_ANEW}")
         return found
 
-    def _check_writable(self) -> None:
-        """That the folder can be made and written to; nothing is left behind."""
-        assert self.checkpoint is not None
-        place = self.checkpoint
-        while not place.exists() and place != place.parent:
-            place = place.parent
-        try:
-            with tempfile.TemporaryDirectory(dir=place):
-                pass
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise ValueError(
-                f"checkpoint must be a folder that can be written to, got {str(self.checkpoint)!r} "
-                f"({reason.lower()}). Choose another folder."
-            ) from None
-
     def _note(self, **changed: Any) -> None:
         assert self.checkpoint is not None
         self.checkpoint.mkdir(parents=True, exist_ok=True)
-        write_json(self.checkpoint / "kept.json", {**self._notes(), **changed})
+        write_json(self.checkpoint / NOTES, {**self._notes(), **changed})
 
     def _check_key(self, key: object, where: Path) -> None:
         same = "of the same model, settings, data, seed and kind of noise"

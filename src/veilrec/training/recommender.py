@@ -26,6 +26,7 @@ from veilrec.metrics import rank_all
 from veilrec.privacy import Claim, Guarantee, Ledger, Noise, UnboundedEvent
 from veilrec.training.budget import book_reports, reserve
 from veilrec.training.codes import codes_of, list_frame, rows_of
+from veilrec.training.folder import alone
 from veilrec.training.guard import DataGuard, strip
 from veilrec.training.job import Array, Job, check_device, check_sizes, fit_key
 
@@ -169,6 +170,7 @@ class Recommender(ABC):
         """The settings by name."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
 
+    @alone
     def fit(
         self,
         train: Dataset,
@@ -181,18 +183,21 @@ class Recommender(ABC):
         secure: bool = True,
         ledger: Ledger | None = None,
         population: str | None = None,
+        new_population: bool = False,
         tuned: bool = False,
         declared_users: int | None = None,
     ) -> Self:
         """Train on ``train``; iterative models stop early on ``valid``, and only on it.
 
         ``checkpoint`` is a folder: an interrupted fit with the same settings, data, seed and kind of noise
-        goes on from there and ends, if nothing is drawn securely, in the bits of an uninterrupted one.
+        goes on from there and ends, if nothing is drawn securely, in the bits of an uninterrupted one. A
+        second fit in a folder, while one is at work there, is refused.
         ``device`` is "auto" (a GPU if there is one), "cpu" or "cuda".
 
         Noise and sampling coins come from the operating system; only ``secure=False`` lets the seed drive
         them too, and then the statement says that the noise is for research. With a ``ledger`` the budget of
-        the ``population`` (by default the name of the data) is reserved before the data are touched.
+        the ``population`` (by default the name of the data) is reserved before the data are touched; data
+        that are booked under another name are refused unless the caller says ``new_population=True``.
         ``tuned``: the settings were chosen on data of the same people; the statement says so.
         ``declared_users`` is the public number of users from which noise and delta are computed (None: how
         many there are today); the statement names it.
@@ -230,7 +235,8 @@ class Recommender(ABC):
         if ledger is not None and claims:
             name = population or train.name
             paid = (*claims, *self._unclaimed())
-            held = reserve(ledger, train, name, self.word, paid, noise, job, in_floats=self.in_floats)
+            about = (ledger, train, name, self.word, paid, noise, job, self.in_floats)
+            held = reserve(*about, new_population=new_population)
         self._forget()
         self._users, self._items, self._frame_kind = train.users, train.items, train.frame_kind
         if not claims:  # a private system has its histories when its statement is composed, not before
@@ -329,6 +335,7 @@ class Recommender(ABC):
             ),
             paper_claim=self._paper_claim(),
             tuned=tuned,
+            sums=self.settings().get("sums", ""),
         )
 
     def scores(self, users: Iterable[Any] | None = None, items: Iterable[Any] | None = None) -> Array:
@@ -400,14 +407,15 @@ class Recommender(ABC):
         seed: int | None = None,
         ledger: Ledger | None = None,
         population: str | None = None,
+        new_population: bool = False,
     ) -> Array:
         """What the model may know of new people beside their histories, a row each, for :meth:`recommend`.
 
         A private system draws its noise here, on the device of these people: a report is a release that
         costs them what the statement says, and a second draw costs it again. Draw once and keep it. With a
         ``ledger`` what was drawn is booked for ``population`` (by default the name of the data) before it is
-        returned; if the budget does not allow it, it is thrown away. Noise comes from the operating system
-        unless ``secure=False``.
+        returned; if the budget does not allow it, it is thrown away. ``new_population`` as in :meth:`fit`.
+        Noise comes from the operating system unless ``secure=False``.
 
         >>> import veilrec as vr
         >>> model = vr.GCN(epochs=1, embedding_size=4).fit(vr.synthetic(60, 40, 900), progress=False)
@@ -422,7 +430,8 @@ class Recommender(ABC):
             if raw and set(asked) & set(people.attributes):
                 words = f"{self.word} reports attributes as they are"
                 noise.record(UnboundedEvent(reason=words, label="reports", neighbours="replace"))
-            book_reports(ledger, people, population or people.name, self.word, noise)
+            name = population or people.name
+            book_reports(ledger, people, name, self.word, noise, new_population)
         return found
 
     def view(self, adversary: str = "X") -> dict[str, Any]:

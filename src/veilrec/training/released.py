@@ -13,19 +13,15 @@ from veilrec.privacy import Event
 from veilrec.training.job import Job
 
 
-def forget_release(job: Job, label: str) -> None:
-    """Remove a kept release whose effect is in the checkpoint, so that no fit can ask for it again.
+def kept_release(job: Job, label: str) -> NDArray[Any] | None:
+    """What :func:`release_once` has kept under a label in the checkpoint folder, if anything.
 
-    >>> import tempfile
-    >>> from pathlib import Path
     >>> import veilrec as vr
-    >>> job = Job(vr.synthetic(60, 40, 900), None, 0, "cpu", Path(tempfile.mkdtemp()), False, key="demo")
-    >>> _ = release_once(job, "round 1", lambda: np.zeros(3))
-    >>> forget_release(job, "round 1")
-    >>> [file.name for file in job.checkpoint.iterdir()]
-    ['kept.json']
+    >>> kept_release(Job(vr.synthetic(60, 40, 900), None, 0, "cpu", None, False), "round 1")
     """
-    job.forget(f"released {label}")
+    if job.checkpoint is None or not job.file(_name(label)).exists():
+        return None
+    return np.asarray(job.read_kept(_name(label))[1]["values"])
 
 
 def release_once(job: Job, label: str, draw: Callable[[], NDArray[Any]]) -> NDArray[Any]:
@@ -44,7 +40,7 @@ def release_once(job: Job, label: str, draw: Callable[[], NDArray[Any]]) -> NDAr
     """
     if job.checkpoint is None:
         return draw()
-    name = f"released {label}"
+    name = _name(label)
     if job.file(name).exists():
         notes, arrays = job.read_kept(name)
         about = json.loads(notes["about"])
@@ -61,3 +57,7 @@ def release_once(job: Job, label: str, draw: Callable[[], NDArray[Any]]) -> NDAr
     }
     job.keep(name, {"values": values}, {"about": json.dumps(about)})
     return values
+
+
+def _name(label: str) -> str:
+    return f"released {label}"

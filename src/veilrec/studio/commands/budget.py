@@ -20,6 +20,13 @@ LedgerFile = Annotated[
         "--ledger", help="The ledger's file, or VEILREC_LEDGER; else the user's own.", metavar="FILE"
     ),
 ]
+Booked = Annotated[
+    str | None, typer.Option("--population", help="Whose budget it is; else that of the data's name.")
+]
+NewPopulation = Annotated[
+    bool,
+    typer.Option("--new-population", help="Data that are booked under another name get a fresh budget."),
+]
 Population = Annotated[
     str | None, typer.Argument(help="A name, usually that of the data set; all if left out.")
 ]

@@ -28,17 +28,19 @@ from veilrec.studio.commands.base import (
     text_of,
     words_of,
 )
-from veilrec.studio.commands.budget import LedgerFile
+from veilrec.studio.commands.budget import Booked, LedgerFile, NewPopulation
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")] = Path("veilrec-demo"),
+    ledger: LedgerFile = None,
     as_json: Json = False,
 ) -> None:
     """Train, compare and recommend on embedded data in under a minute, and write a page."""
+    from veilrec.privacy import Ledger
     from veilrec.studio.demo import run_demo
 
-    result = run_demo(out, console=None if as_json else console())
+    result = run_demo(out, console=None if as_json else console(), ledger=Ledger(ledger))
     if as_json:
         emit(result)
 
@@ -75,6 +77,8 @@ def fit(
         typer.Option("--research", help="Seeded noise, repeatable, spends no budget; never publish with it."),
     ] = False,
     ledger: LedgerFile = None,
+    population: Booked = None,
+    new_population: NewPopulation = False,
     device: Device = None,
     config: Config = None,
     overrides: Set = None,
@@ -103,6 +107,8 @@ def fit(
         progress=not (quiet or as_json),
         command=command_line(),
         ledger=Ledger(ledger) if spends else None,
+        population=population,
+        new_population=new_population,
     )
     record = read_record(folder)
     if done and not quiet:
@@ -145,6 +151,8 @@ def recommend(
     ] = None,
     seen: Annotated[bool, typer.Option("--seen", help="May recommend what the user already has.")] = False,
     ledger: LedgerFile = None,
+    population: Booked = None,
+    new_population: NewPopulation = False,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the lists to a CSV file.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -174,6 +182,8 @@ def recommend(
         new=None if new is None else read_newcomers(new, people, model.facts.get("profile")),
         reports=reports,
         ledger=None if reports is None else Ledger(ledger),
+        population=population,
+        new_population=new_population,
         candidates=candidates,
         k=k,
         exclude_seen=not seen,

@@ -1,0 +1,207 @@
+"""One holder: of two fits in a checkpoint folder one draws and the other is refused, in threads or not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import veilrec as vr
+from veilrec.core import BudgetExhausted
+from veilrec.privacy import Ledger
+from veilrec.privacy.ledger_hold import hold, let_go
+from veilrec.systems import DPGram, Popularity
+from veilrec.training import Recommender
+from veilrec.training.folder import hold_folder
+
+ABOUT = {"progress": False, "population": "shop"}
+
+
+@pytest.fixture(scope="module")
+def data() -> vr.Dataset:
+    return vr.synthetic(users=60, items=40, interactions=900, seed=1)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "budget.sqlite")
+
+
+class Gate:
+    """Holds every fit that comes to it until it is opened."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def on(self, model: Recommender) -> Recommender:
+        honest = model._fit
+
+        def waiting(job) -> None:
+            self.reached.set()
+            assert self.opened.wait(30)
+            honest(job)
+
+        model._fit = waiting  # type: ignore[method-assign]
+        return model
+
+
+def test_of_two_threads_in_a_folder_one_draws_and_one_is_refused(data, ledger, tmp_path) -> None:
+    gate, folder = Gate(), tmp_path / "kept"
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(gate.on(DPGram()).fit, data, checkpoint=folder, ledger=ledger, **ABOUT)
+        assert gate.reached.wait(30)
+        for same in (folder, folder.parent / "x" / ".." / "kept", str(folder)):
+            with pytest.raises(ValueError, match=r"checkpoint must be free, got .*kept'\. Another fit is at"):
+                DPGram().fit(data, checkpoint=same, ledger=ledger, **ABOUT)
+        with pytest.raises(ValueError, match="checkpoint must be free"):  # of any model
+            Popularity().fit(data, checkpoint=folder, progress=False)
+        gate.opened.set()
+        counts = first.result().shared["counts"]
+    assert len(ledger.history("shop")) == 1
+    again = DPGram().fit(data, checkpoint=folder, ledger=ledger, **ABOUT)  # free again, and nothing is drawn
+    assert np.array_equal(again.shared["counts"], counts)
+    assert len(ledger.history("shop")) == 1
+
+
+def test_a_copy_of_a_folder_has_the_same_reservation_and_no_second_holder(data, ledger, tmp_path) -> None:
+    gate, folder, copy = Gate(), tmp_path / "kept", tmp_path / "copy"
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(gate.on(DPGram()).fit, data, checkpoint=folder, ledger=ledger, **ABOUT)
+        assert gate.reached.wait(30)
+        shutil.copytree(folder, copy)
+        with pytest.raises(ValueError, match=r"reservation must be free, got .* process or thread is at"):
+            DPGram().fit(data, checkpoint=copy, ledger=ledger, **ABOUT)
+        gate.opened.set()
+        first.result()
+    with pytest.raises(ValueError, match="another release needs a new one"):
+        DPGram().fit(data, checkpoint=copy, ledger=ledger, **ABOUT)
+
+
+AWAY = """
+import sys
+import veilrec as vr
+from veilrec.privacy import Ledger
+from veilrec.systems import DPGram
+
+class Waiting(DPGram):
+    def _fit(self, job):
+        print("at work", flush=True)
+        sys.stdin.read()
+
+data = vr.synthetic(users=60, items=40, interactions=900, seed=1)
+about = {"progress": False, "population": "shop"}
+Waiting().fit(data, checkpoint=sys.argv[1], ledger=Ledger(sys.argv[2]), **about)
+"""
+
+
+def test_a_folder_of_another_process_is_refused_until_that_is_killed(data, ledger, tmp_path) -> None:
+    folder = tmp_path / "kept"
+    words = [sys.executable, "-c", AWAY, str(folder), str(ledger.path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as away:
+        assert away.stdout is not None
+        assert away.stdout.readline() == "at work\n"
+        with pytest.raises(ValueError, match=r"checkpoint must be free, got .*kept'\. Another fit"):
+            DPGram().fit(data, checkpoint=folder, ledger=ledger, **ABOUT)
+        away.kill()
+        away.wait()
+        DPGram().fit(data, checkpoint=folder, ledger=ledger, **ABOUT)
+    [spend] = ledger.history("shop")
+    assert spend.state == "released"
+
+
+def test_a_fit_that_failed_leaves_its_folder_and_reservation_free(data, ledger, tmp_path) -> None:
+    model = DPGram()
+    model._fit = lambda job: 1 / 0  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError) as kept:  # whose traceback holds on to the fit
+        model.fit(data, checkpoint=tmp_path / "kept", ledger=ledger, **ABOUT)
+    assert [file.name for file in (tmp_path / "kept").iterdir()] == ["kept.json"]
+    DPGram().fit(data, checkpoint=tmp_path / "kept", ledger=ledger, **ABOUT)
+    assert [spend.state for spend in ledger.history("shop")] == ["released"]
+    assert kept.value
+
+
+def test_what_is_refused_leaves_no_folder(data, ledger, tmp_path) -> None:
+    ledger.set_limit("shop", epsilon=0.1, delta=0.0)
+    (tmp_path / "there").mkdir()
+    for folder in (tmp_path / "there", tmp_path / "a" / "b"):
+        with pytest.raises(BudgetExhausted):
+            DPGram().fit(data, checkpoint=folder, ledger=ledger, **ABOUT)
+    assert not (tmp_path / "a").exists()
+    assert not any((tmp_path / "there").iterdir())
+
+
+def test_a_run_that_somebody_is_at_work_on_is_not_overwritten(tmp_path) -> None:
+    from veilrec.experiments import DataSpec, Experiment, fit_run
+
+    spec = Experiment("popularity", data=DataSpec("synthetic:60,40,900"))
+    out = fit_run(spec, tmp_path / "run", progress=False)
+    files = sorted(file.name for file in out.iterdir())
+    with hold_folder(out / "checkpoints"):
+        with pytest.raises(ValueError, match="checkpoint must be free"):
+            fit_run(spec, out, overwrite=True, progress=False)
+        assert sorted(file.name for file in out.iterdir()) == ["checkpoints", *files]
+    fit_run(spec, out, overwrite=True, progress=False)
+    assert sorted(file.name for file in out.iterdir()) == files
+
+
+def test_of_racing_threads_exactly_one_holds(tmp_path) -> None:
+    for turn in range(20):
+        start = threading.Barrier(8)
+
+        def race(turn: int = turn, start: threading.Barrier = start) -> bool:
+            start.wait(30)
+            return hold(tmp_path / "file", turn)
+
+        with ThreadPoolExecutor(8) as pool:
+            won = [one.result() for one in [pool.submit(race) for _ in range(8)]]
+        assert sum(won) == 1
+
+
+RACE = """
+import sys, time
+from pathlib import Path
+from veilrec.privacy.ledger_hold import hold, let_go
+folder, ends = Path(sys.argv[1]), time.monotonic() + 1.5
+turns = 0
+while time.monotonic() < ends:
+    if hold(folder / "file"):
+        alone = folder / "alone"
+        with open(alone, "x"):
+            pass
+        alone.unlink()
+        let_go(folder / "file", remove=True)
+        turns += 1
+print(turns)
+"""
+
+
+def test_a_lock_that_is_taken_away_at_the_end_has_one_holder_all_the_same(tmp_path) -> None:
+    """Who has opened the file just before it goes must not believe that its lock counts."""
+    words = [sys.executable, "-c", RACE, str(tmp_path)]
+    racers = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    turns = [int(racer.communicate(timeout=60)[0]) for racer in racers]  # empty where two were there
+    assert min(turns) > 0
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_does_not_hold_what_its_parent_holds(tmp_path) -> None:
+    assert hold(tmp_path / "file")
+
+    def in_child() -> bool:
+        child = os.fork()
+        if not child:
+            os._exit(int(hold(tmp_path / "file")))
+        return bool(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    assert not in_child()
+    let_go(tmp_path / "file")
+    assert in_child()
