@@ -10,13 +10,29 @@ import polars as pl
 from veilrec.core import DataError
 
 
+@dataclass(frozen=True)
+class Lines:
+    """The lines of a text file: all, the header's, blank ones, and line ends inside of fields; how it was cut.
+
+    >>> Lines(total=3, header=1, blank=0, inside=0, how={"separator": ","}).total
+    3
+    """
+
+    total: int
+    header: int
+    blank: int
+    inside: int
+    how: Mapping[str, str]
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """One opened table.
 
     ``load(names)`` reads these columns, as text from text files and typed otherwise. ``line(row)`` is the
     1-based line of a row in its file. ``named`` is False when the names are mere positions, because the
-    file has no header. ``kinds`` are types the file itself declares ("token" or "float").
+    file has no header. ``kinds`` are types the file itself declares ("token" or "float"). ``lines()`` accounts
+    for the lines of a text file with one row per line. ``null_words`` are texts that mean a missing value.
 
     >>> table = Table("people", ("a",), lambda names: pl.DataFrame({"a": [1]}).select(names), in_file=False)
     >>> str(table.error("a must be even, got 1.", row=0))
@@ -30,6 +46,8 @@ class Table:
     named: bool = True
     in_file: bool = True
     kinds: Mapping[str, str] = field(default_factory=dict)
+    lines: Callable[[], Lines] | None = None
+    null_words: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
