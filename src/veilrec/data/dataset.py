@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from veilrec.core import DataError, check
 from veilrec.data.ids import Ids
 from veilrec.data.order import stable_order
+from veilrec.data.read_report import ReadReport
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +168,8 @@ class Dataset:
     frame_kind: str = "polars"
     shaped: tuple[str, ...] = ()
     """What was done to the rows by looking at everybody's: no statement about one user covers it."""
+    provenance: tuple[ReadReport, ...] = field(default=(), init=False)
+    """What became of every row of the tables it was read from; data sets made out of this one have none."""
 
     def __post_init__(self) -> None:
         if len(self.user) > 1 and bool((np.diff(self.user) < 0).any()):
@@ -251,6 +254,12 @@ class Dataset:
             label: None if column is None else np.asarray(column) for label, column in optional.items()
         }
         return cls.from_codes(user_codes, item_codes, users, items, **columns, **rest)
+
+    def read_from(self, *reports: ReadReport) -> Dataset:
+        """The same data set with the account of how it was read."""
+        found = replace(self)
+        object.__setattr__(found, "provenance", reports)
+        return found
 
     # -- size ----------------------------------------------------------------------------------------
 

@@ -68,8 +68,8 @@ def read_bytes(path: Path, label: str, encoding: str, *, lenient: bool = False) 
     if len(text) == len(raw) and not raw.isascii() and _is_utf8(raw):
         warnings.warn(
             DataWarning(
-                f"{label}: the file is called {encoding} but reads as utf-8 too; it probably is, and names come "
-                "out wrong. Leave the encoding out if so."
+                f"{label}: the file is called {encoding} but reads as utf-8 too, and then names come out "
+                "wrong. Leave the encoding out if it is."
             ),
             stacklevel=5,
         )

@@ -107,8 +107,8 @@ def _check_one_separator(text: Text, first: str) -> None:
         walks = (Walk.over(text.raw, other, name) for name in ESCAPES)
         if any(walk.fault is None and walk.width > 1 for walk in walks):
             raise DataError(
-                f"a file without a header must have one separator, got {text.separator!r} and {other!r}, which "
-                "both fit. Name the right one with separator= (--separator).",
+                f"a file without a header must have one separator, got {text.separator!r} and {other!r}, "
+                "which both fit. Name the right one with separator= (--separator).",
                 file=text.label,
                 line=text.skip + 1,
             )

@@ -77,7 +77,7 @@ def _first_repeat(
     place = int(again[np.argmin(order[again])])
     row, earlier = int(order[place]), int(order[place - 1])
     user, item = users.values[int(columns["user"][row])], items.values[int(columns["item"][row])]
-    where = f"line {table.line(earlier)}" if table.line is not None else f"row {earlier}"
+    where = table.where(earlier)
     return table.error(
         f"a pair of user and item must stand in one row only, got user {user!r} with item {item!r} again "
         f'(before in {where}). Remove one, or say duplicates="last", "first", "mean" or "keep".',

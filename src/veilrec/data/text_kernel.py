@@ -32,16 +32,14 @@ def _ends(raw: Any, i: int) -> bool:
     """Whether a line ends at ``i``: LF, CRLF or the end of the text."""
     if i >= len(raw) or raw[i] == _NEW:
         return True
-    return raw[i] == _CR and i + 1 < len(raw) and raw[i + 1] == _NEW
+    return bool(raw[i] == _CR and i + 1 < len(raw) and raw[i + 1] == _NEW)
 
 
 @njit(cache=True, nogil=True)
 def _null_word(raw: Any, i: int, end: int) -> bool:
     if end - i == 2:
-        return raw[i] == _N and raw[i + 1] == _A
-    return (
-        end - i == 4 and raw[i] == _N and raw[i + 1] == _U and raw[i + 2] == _L and raw[i + 3] == _L
-    )
+        return bool(raw[i] == _N and raw[i + 1] == _A)
+    return end - i == 4 and raw[i] == _N and raw[i + 1] == _U and raw[i + 2] == _L and raw[i + 3] == _L
 
 
 @njit(cache=True, nogil=True)
@@ -65,8 +63,9 @@ def walk(
 
     ``escape`` is 0 (a backslash is text), 1 (it escapes quotes, backslashes, separators and line ends, and
     ``\\N`` is missing) or 2 (it escapes quotes only). The values of ``column`` (of one record, with
-    ``record`` from 0; of all, with -1) go to ``out``, each followed by the byte ``end``. ``quoted`` and ``bare`` count the values of each column with and without quotes;
-    ``first`` says where the first record has quotes. Lines and records without any value are blank.
+    ``record`` from 0; of all, with -1) go to ``out``, each followed by the byte ``end``. ``quoted`` and
+    ``bare`` count the values of each column with and without quotes; ``first`` says where the first record
+    has quotes. Lines and records without any value are blank.
     """
     n, line, i, size = len(raw), 1, 0, 0
     records, width, blank, breaks, lf, crlf = 0, 0, 0, 0, 0, 0

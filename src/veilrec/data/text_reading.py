@@ -3,7 +3,7 @@
 | escape | a quote in a field | who writes so |
 |---|---|---|
 | double | `"a ""b"" c"` | spreadsheets, pandas, Polars, R's write.csv |
-| backslash | `"a \\"b\\" c"`, and `\\\\` is one backslash | databases with quoted fields, Python's csv with escapechar |
+| backslash | `"a \\"b\\" c"`, and `\\\\` is one backslash | databases, csv with escapechar |
 | backslash-quote | `"a \\"b\\" c"`, and `\\\\` is two | R's write.table |
 | backslash-plain | `a "b" c`, and `\\\\` is one backslash | mysqldump --tab, INTO OUTFILE without quotes |
 | none | `a "b" c`: every character stands for itself | programs that neither quote nor escape |
@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -23,8 +23,8 @@ from veilrec.core import DataError
 
 @dataclass(frozen=True)
 class Reading:
-    """Whether quotes enclose fields, whether they are doubled inside, what a backslash does (0: nothing, 1: it
-    escapes, 2: it escapes quotes only), and whether NULL and NA without quotes mean that a value is missing."""
+    """Whether quotes enclose fields and are doubled inside, what a backslash does (0: nothing, 1: it escapes,
+    2: it escapes quotes only), and whether NULL and NA without quotes are missing values."""
 
     quotes: bool
     doubled: bool
@@ -133,10 +133,10 @@ class Walk:
 
 def _mark(raw: bytes) -> int:
     """A control character that the text does not hold."""
-    for code in (31, 30, 29, 28, *range(1, 9), *range(14, 28)):
-        if code not in raw:
-            return code
-    raise DataError("text must not hold all control characters at once. Is it a text file?")
+    found: int | None = next((code for code in (*range(14, 32), *range(1, 9)) if code not in raw), None)
+    if found is None:
+        raise DataError("text must not hold all control characters at once. Is it a text file?")
+    return found
 
 
 def _run(
@@ -144,13 +144,12 @@ def _run(
 ) -> tuple[NDArray[np.int64], bytes, tuple[NDArray[Any], ...]]:
     from veilrec.data.text_kernel import SIZE, WIDEST, walk
 
-    how = READINGS[escape]
+    how, walk_over = READINGS[escape], cast(Any, walk)
     counts = tuple(np.zeros(WIDEST, np.int64) for _ in range(3))
     facts = np.zeros(12, np.int64)
     out = np.empty(len(raw) + 1 if column >= 0 else 0, np.uint8)
     text, cut = (np.frombuffer(part, np.uint8) for part in (raw, separator.encode()))
     mark = _mark(raw) if column >= 0 else 0
-    walk(
-        text, cut, how.quotes, how.doubled, how.escape, how.words, column, record, mark, out, *counts, facts
-    )
+    reading = (how.quotes, how.doubled, how.escape, how.words)
+    walk_over(text, cut, *reading, column, record, mark, out, *counts, facts)
     return facts, out[: facts[SIZE]].tobytes(), counts

@@ -1,7 +1,7 @@
 """One file of separated text: which readings of its quotes and backslashes fit, and what its columns hold.
 
 Text without quotes and backslashes goes to Polars. All other text is walked byte by byte, by every reading
-that could be meant; those that fit the whole file must agree on the columns that are wanted, or it is refused.
+that could be meant; those that fit the whole file must agree on the wanted columns, or it is refused.
 """
 
 from __future__ import annotations
