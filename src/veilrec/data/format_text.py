@@ -91,7 +91,7 @@ def find_separator(line: str) -> str:
     >>> find_separator("user id;item id;rating"), find_separator("1::2::3"), find_separator("1 2 3")
     (';', '::', ' ')
     """
-    bare = re.sub(r'"[^"]*"', "", line)
+    bare = re.sub(r'"[^"]*"', "q", line)
     for separator in SEPARATORS[:2]:
         if separator in bare:
             return separator

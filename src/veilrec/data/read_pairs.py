@@ -54,7 +54,7 @@ def settle_pairs(columns: Columns, users: Ids, items: Ids, policy: str, table: T
     how = "their ratings were averaged" if policy == "mean" else f"the {policy} of each was kept"
     warn(
         f"{table.label}: {extra:,} of {len(cell):,} rows repeat a pair of user and item; {how}. "
-        'Say duplicates="keep" to keep them all, or name another policy.'
+        'Say duplicates="keep" (--duplicates keep) to keep them all, or name another policy.'
     )
     return {name: column[keep] for name, column in columns.items()}
 
