@@ -194,6 +194,22 @@ def test_quotes_that_may_be_letters(tmp_path: Path) -> None:
     assert read(put(tmp_path, '"1","2","3"\n"4","5","1"\n')).frame().rows() == [(1, 2, 3.0), (4, 5, 1.0)]
 
 
+def test_names_that_are_one_short_are_refused(tmp_path: Path) -> None:
+    """R writes row names without a name for them: the columns would be off by one."""
+    refused(
+        tmp_path,
+        '"user" "item"\n"1" "a" "b"\n',
+        r"line 2: a row must have 2 columns, got 3.*row\.names=FALSE",
+    )
+    refused(
+        tmp_path, "user,item,rating\n1,a,\\,5\n", "a row must have 3 columns, got 4"
+    )  # or an escaped comma
+    refused(tmp_path, 'user,item\n1,"a,b"\n', 'rows of 2 fields with escape="double" and of 3 with')
+    assert read(tmp_path / "t.csv", escape="double").frame().rows() == [(1, "a,b")]
+    data = read(put(tmp_path, '"","user","item"\n"1","a, c","b"\n'))
+    assert data.frame().rows() == [("a, c", "b")]
+
+
 def test_a_database_dump_by_tabs(tmp_path: Path) -> None:
     text = 'ann\ta\\\tb\t5\nbob\t\\N\t4\ncem\t12" disc\t3\n'
     data = read(put(tmp_path, text), header=False, missing="drop")

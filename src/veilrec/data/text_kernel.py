@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 WIDEST = 65_536  # columns
-RECORDS, WIDTH, BLANK, BREAKS, LF, CRLF, FAULT, LINE, GOT, SIZE, FIRST_QUOTED, FOUND = range(12)
+RECORDS, WIDTH, BLANK, BREAKS, LF, CRLF, FAULT, LINE, GOT, SIZE, FIRST_QUOTED, FOUND, OFFSET = range(13)
 UNCLOSED, AFTER_QUOTE, BAD_ESCAPE, BAD_WIDTH, TOO_WIDE = range(1, 6)
 _TAB, _NEW, _CR, _SPACE, _QUOTE, _ZERO, _A, _L, _N, _U, _BACK = 9, 10, 13, 32, 34, 48, 65, 76, 78, 85, 92
 
@@ -69,6 +69,7 @@ def walk(
     """
     n, line, i, size = len(raw), 1, 0, 0
     records, width, blank, breaks, lf, crlf = 0, 0, 0, 0, 0, 0
+    body, second = 0, 0
     spaces = len(sep) == 1 and sep[0] == _SPACE
     facts[:] = 0
     facts[FOUND] = -1
@@ -189,7 +190,9 @@ def walk(
                 if not _ends(raw, i):
                     continue
             break
-        if fault == 0 and not empty and records > 0 and cells != width:
+        if records == 1 and not empty:  # the second record sets the width: the first may lack a name
+            body, second = cells, began
+        elif fault == 0 and not empty and records > 1 and cells != body:
             fault = BAD_WIDTH
         if fault != 0:
             facts[FAULT], facts[LINE], facts[GOT] = fault, began, cells
@@ -215,5 +218,8 @@ def walk(
         records += 1
         if record >= 0 and records > record:
             break
+    if body != width and records > 1 and facts[FAULT] in (0, BAD_WIDTH):
+        facts[OFFSET] = facts[FAULT] == 0 and body == width + 1
+        facts[FAULT], facts[LINE], facts[GOT] = BAD_WIDTH, second, body
     facts[RECORDS], facts[WIDTH], facts[BLANK], facts[BREAKS] = records, width, blank, breaks
     facts[LF], facts[CRLF], facts[SIZE] = lf, crlf, size

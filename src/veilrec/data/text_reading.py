@@ -62,6 +62,7 @@ class Walk:
     breaks: int  # line ends inside of fields
     fault: str | None
     line: int  # of the fault
+    offset: bool  # the fault is that all rows have one field more than the first line, as R's row names are
     quoted_line: int  # the first record with a quoted value, 0 without any
     first: NDArray[np.int64]
     quoted: NDArray[np.int64]
@@ -94,6 +95,7 @@ class Walk:
             breaks=int(found[kernel.BREAKS]),
             fault=fault,
             line=line,
+            offset=bool(found[kernel.OFFSET]),
             quoted_line=int(found[kernel.FIRST_QUOTED]),
             first=first[:width],
             quoted=quoted[:width],
@@ -146,7 +148,7 @@ def _run(
 
     how, walk_over = READINGS[escape], cast(Any, walk)
     counts = tuple(np.zeros(WIDEST, np.int64) for _ in range(3))
-    facts = np.zeros(12, np.int64)
+    facts = np.zeros(13, np.int64)
     out = np.empty(len(raw) + 1 if column >= 0 else 0, np.uint8)
     text, cut = (np.frombuffer(part, np.uint8) for part in (raw, separator.encode()))
     mark = _mark(raw) if column >= 0 else 0

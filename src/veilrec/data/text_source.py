@@ -21,6 +21,7 @@ from veilrec.data.format_table import Lines, one_line
 from veilrec.data.text_reading import ESCAPES, Walk
 
 BOM = b"\xef\xbb\xbf"
+_RULE = "quotes and backslashes must have one meaning in the whole file, got "
 _NAME_IT = "Name what is meant with escape= (--escape): " + ", ".join(ESCAPES) + "."
 
 
@@ -88,8 +89,9 @@ class Text:
         names = ESCAPES[:3] if several else (self.escape or "double",)
         tried = [Walk.over(self.raw, self.separator, name) for name in names]
         good = [walk for walk in tried if walk.fault is None]
-        if not good:
-            raise self._fault(max(tried, key=lambda walk: walk.line))
+        unsaid = [walk for walk in tried if walk.offset]  # as likely as those that fit
+        if unsaid or not good:
+            raise self._fault(max(unsaid or tried, key=lambda walk: walk.line))
         return good
 
     def rivals(self, headed: bool) -> list[Walk]:
@@ -99,7 +101,15 @@ class Text:
         if not any(walk.quoted_line for walk in self.walks):
             return []
         names = ESCAPES[3:] if b"\\" in self.raw else ("none",)
-        tried = (Walk.over(self.raw, self.separator, name) for name in names)
+        tried = [Walk.over(self.raw, self.separator, name) for name in names]
+        for walk in tried:
+            if walk.offset:
+                raise DataError(
+                    f'{_RULE}rows of {walk.width} fields with escape="{self.walks[0].escape}" and of '
+                    f'{walk.width + 1} with escape="{walk.escape}". {_NAME_IT}',
+                    file=self.label,
+                    line=walk.line,
+                )
         return [walk for walk in tried if walk.fault is None and walk.width > 1]
 
     def load(self, positions: Sequence[int], names: Sequence[str], headed: bool, width: int) -> pl.DataFrame:
@@ -161,10 +171,9 @@ class Text:
     ) -> None:
         if frame.equals(rival):
             return
-        rule = "quotes and backslashes must have one meaning in the whole file, got "
         if frame.height != rival.height:
             raise DataError(
-                f'{rule}{frame.height:,} rows with escape="{chosen.escape}" and {rival.height:,} with '
+                f'{_RULE}{frame.height:,} rows with escape="{chosen.escape}" and {rival.height:,} with '
                 f'escape="{other.escape}". {_NAME_IT}',
                 file=self.label,
                 line=chosen.quoted_line or None,
@@ -173,7 +182,7 @@ class Text:
         row = int(np.argmax(unlike.any(axis=0)))
         name = frame.columns[int(np.argmax(unlike[:, row]))]
         raise DataError(
-            f'{rule}a value that is {one_line(frame[name][row])} with escape="{chosen.escape}" and '
+            f'{_RULE}a value that is {one_line(frame[name][row])} with escape="{chosen.escape}" and '
             f'{one_line(rival[name][row])} with escape="{other.escape}". {_NAME_IT}',
             file=self.label,
             line=self.line(row, headed),
