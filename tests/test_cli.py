@@ -213,6 +213,22 @@ def test_data_import_list_info(tmp_path):
     assert record["data"]["fingerprint"] == info["fingerprint"]
 
 
+@pytest.mark.filterwarnings("default:books.csv. 1 of 3 rows repeat")
+def test_data_import_prints_and_keeps_the_account_of_every_row(tmp_path):
+    text = '"User-ID";"ISBN";"Book-Rating"\n"1";"\\"0155";"5"\n"2";"x";"3"\n"2";"x";"4"\n"3";NULL;"1"\n'
+    (tmp_path / "books.csv").write_text(text)
+    assert "--missing drop" in call("data", "import", "books.csv", code=2).stderr
+    said = call("data", "import", "books.csv", "--missing", "drop", "--escape", "backslash")
+    assert (
+        "interactions from books.csv: 5 lines in the file (1 header, 0 blank), 4 rows read, "
+        "2 dropped (1 missing item, 1 repeated pair), 2 kept"
+    ) in said.stdout
+    assert "--duplicates keep" in said.stderr
+    found = machine("data", "import", "books.csv", "--missing", "drop", "--overwrite")["provenance"][0]
+    assert (found["rows"], found["kept"], found["lines"]["how"]["escape"]) == (4, 2, "backslash")
+    assert [report.to_dict() for report in load("books").provenance] == [found]
+
+
 def test_declared_categories_are_kept_and_others_known_as_read_off(tmp_path):
     (tmp_path / "events.csv").write_text("user,item\n" + "".join(f"u{n},i{n % 4}\n" for n in range(12)))
     (tmp_path / "people.csv").write_text("user,sex,job\n" + "".join(f"u{n},F,clerk\n" for n in range(12)))

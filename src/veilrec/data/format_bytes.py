@@ -5,10 +5,15 @@ from __future__ import annotations
 import codecs
 import gzip
 import os
+import re
+import warnings
 import zlib
 from pathlib import Path
 
-from veilrec.core import DataError, check
+from veilrec.core import DataError, DataWarning, check
+
+_UTF8 = ("utf-8", "utf-8-sig")
+_NO_LATIN_1 = re.compile(rb"[\x80-\x9f]")  # control characters there, letters and signs in cp1252
 
 
 def check_file(path: object) -> Path:
@@ -30,8 +35,11 @@ def check_file(path: object) -> Path:
     return file
 
 
-def read_bytes(path: Path, label: str, encoding: str, *, lenient: bool = False) -> Path | bytes:
-    """The text as UTF-8 bytes, or the path itself when the file already is plain UTF-8."""
+def read_bytes(path: Path, label: str, encoding: str, *, lenient: bool = False) -> tuple[Path | bytes, str]:
+    """The text as UTF-8 bytes, or the path itself when the file already is plain UTF-8; and what it was.
+
+    ``lenient`` takes text that is no UTF-8 for Latin-1, unless it holds bytes that are no letters there.
+    """
     try:
         codec = codecs.lookup(encoding).name
     except LookupError:
@@ -46,29 +54,46 @@ def read_bytes(path: Path, label: str, encoding: str, *, lenient: bool = False) 
             raise DataError(message, file=label) from None
         if not raw:
             raise DataError("the file must hold a table, got an empty file.", file=label)
-    elif codec in ("utf-8", "utf-8-sig") and not lenient:
-        return path
+    elif codec in _UTF8 and not lenient:
+        return path, "utf-8"
     else:
         raw = path.read_bytes()
-    if codec in ("utf-8", "utf-8-sig"):
-        if not lenient:
-            return raw
-        try:
-            raw.decode()
-        except UnicodeDecodeError:
-            return raw.decode("latin-1").encode()
-        return raw
-    return decode(raw, encoding, label).lstrip("\ufeff").encode()
+    if codec in _UTF8:
+        if lenient and not _is_utf8(raw) and not _NO_LATIN_1.search(raw):
+            return raw.decode("latin-1").encode(), "latin-1"
+        if lenient:
+            decode(raw, "utf-8", label)
+        return raw, "utf-8"
+    text = decode(raw, encoding, label).removeprefix("\ufeff")
+    if len(text) == len(raw) and not raw.isascii() and _is_utf8(raw):
+        warnings.warn(
+            DataWarning(
+                f"{label}: the file is called {encoding} but reads as utf-8 too, and then names come out "
+                "wrong. Leave the encoding out if it is."
+            ),
+            stacklevel=5,
+        )
+    return text.encode(), encoding
 
 
 def decode(raw: bytes, encoding: str, label: str) -> str:
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
-        other = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
+        other = "cp1252" if _NO_LATIN_1.search(raw) else "latin-1"
+        if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            other = "utf-16"
         raise DataError(
             f"text must be {encoding}, got byte 0x{raw[error.start]:02x} at offset {error.start}. "
-            f'Name the encoding, for instance encoding="{other}".',
+            f'Name the encoding, for instance encoding="{other}" (--encoding {other}).',
             file=label,
             line=raw.count(b"\n", 0, error.start) + 1,
         ) from None
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -18,7 +18,7 @@ from veilrec.data.order import stable_order
 
 def adjacency_lines(path: Path, label: str, encoding: str = "utf-8") -> tuple[pl.Series, pl.DataFrame]:
     """All users of the file, also those without items, and its pairs as columns line, user, item."""
-    source = read_bytes(path, label, encoding)
+    source, _ = read_bytes(path, label, encoding)
     raw = source if isinstance(source, bytes) else source.read_bytes()
     text = decode(raw, "utf-8", label).removeprefix("\ufeff")
     lines = pl.Series("fields", text.split("\n")).str.extract_all(r"\S+")

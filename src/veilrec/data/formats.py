@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from veilrec.data.format_lightgcn import adjacency_lines
 from veilrec.data.format_table import Table
 from veilrec.data.format_text import open_text
 from veilrec.data.frames import kind_of, to_polars
+from veilrec.data.text_reading import ESCAPES
 
 FORMATS = ("csv", "parquet", "movielens", "recbole", "lightgcn", "mat")
 _TEXT = ("", ".csv", ".tsv", ".txt", ".tab", ".dat", ".data", ".base", ".test", ".rating", ".ratings")
@@ -47,6 +49,7 @@ def open_table(
     separator: str | None = None,
     encoding: str = "utf-8",
     header: bool | None = None,
+    escape: str | None = None,
     wanted: Collection[str] = (),
 ) -> Table:
     """Open a path or a frame in memory; ``what`` is "interactions", "users" or "links".
@@ -56,6 +59,8 @@ def open_table(
     """
     if format is not None:
         check_choice("format", format, FORMATS)
+    if escape is not None:
+        check_choice("escape", escape, ESCAPES)
     if kind_of(source) is not None:
         frame = to_polars(source)
         return Table(f"{what} frame", tuple(frame.columns), frame.select, in_file=False)
@@ -68,11 +73,18 @@ def open_table(
     if found == "lightgcn":
         _, pairs = adjacency_lines(path, label, encoding)
         return Table(label, ("user", "item"), pairs.select, lambda row: int(pairs["line"][row]))
-    plain = found in ("movielens", "recbole") or _bare(path).suffix == ".dat"
-    if header is None and found in ("movielens", "recbole"):
+    known = found in ("movielens", "recbole")
+    if header is None and known:
         header = found == "recbole"
     table = open_text(
-        path, label, separator=separator, encoding=encoding, header=header, wanted=wanted, plain=plain
+        path,
+        label,
+        separator=separator,
+        encoding=encoding,
+        header=header,
+        escape="none" if known and escape is None else escape,
+        wanted=wanted,
+        lenient=known or _bare(path).suffix == ".dat",
     )
     if found == "recbole" and not table.kinds:
         raise DataError(
@@ -138,7 +150,7 @@ def _bare(path: Path) -> Path:
 
 
 def _whole_numbers(path: Path) -> bool:
-    source = read_bytes(path, str(path), "utf-8")
+    source, _ = read_bytes(path, str(path), "utf-8")
     with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as handle:
         start = handle.read(100_000)
     fields = start.lstrip().split(b"\n")[0].split(b" ")
@@ -155,7 +167,7 @@ def _movielens_people(table: Table, name: str) -> Table:
     def load(names: Sequence[str]) -> pl.DataFrame:
         return table.load([places[name] for name in names]).rename({places[name]: name for name in names})
 
-    return Table(table.label, known, load, table.line)
+    return replace(table, names=known, load=load, named=True)
 
 
 def _open_parquet(path: Path, label: str) -> Table:

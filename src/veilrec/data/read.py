@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,14 +11,14 @@ import numpy as np
 
 from veilrec.core import bar, check, check_choice
 from veilrec.data.columns import find_roles, marks, ratings, seconds
-from veilrec.data.dataset import Dataset
+from veilrec.data.dataset import Attribute, Dataset
 from veilrec.data.format_table import Table
 from veilrec.data.formats import open_table, siblings
 from veilrec.data.frames import kind_of
-from veilrec.data.ids import encode
 from veilrec.data.order import stable_order
-from veilrec.data.read_ids import check_not_blank, id_column, warn_alike
+from veilrec.data.read_ids import given_rows, warn_alike
 from veilrec.data.read_pairs import POLICIES, Columns, settle_pairs
+from veilrec.data.read_report import ReadReport
 from veilrec.data.read_users import read_links, read_users
 
 
@@ -35,9 +36,11 @@ def read(
     separator: str | None = None,
     encoding: str = "utf-8",
     header: bool | None = None,
+    escape: str | None = None,
     rating_range: tuple[float, float] | None = None,
     duplicates: str = "last",
     unknown_users: str = "error",
+    missing: str = "error",
     numeric_ranges: Mapping[str, tuple[float, float]] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
     name: str | None = None,
@@ -56,16 +59,22 @@ def read(
             columns are called column_1, column_2, ... and are user, item, rating, time in this order.
         separator, header: how ``source`` is cut, and whether its first line is a header; found by looking.
         encoding: of all text files that are named.
+        escape: what quotes and backslashes mean in all text files: "double", "backslash", "backslash-quote",
+            "backslash-plain" or "none" (:mod:`veilrec.data.text_reading`). None finds it; a file that can
+            be read in two ways is refused.
         rating_range: the declared public range of ratings; a rating outside is an error.
         duplicates: what happens to rows with the same user and item: "last" or "first" (by time, or by the
             order of rows), "mean", "error", or "keep" for data such as purchases, where repeats are events.
         unknown_users: "error" or "drop", for rows of ``users`` and ``links`` whose user has no interactions.
+        missing: "error" or "drop", for rows without a user, item, rating or time. In text, an id NULL or NA
+            without quotes is missing too.
         numeric_ranges: the declared public range of each numeric attribute; a value outside is an error.
         categories: the declared values of categorical attributes, in this order.
         name: what the data set is called; the file's name by default.
 
     Times become UTC seconds (:func:`veilrec.data.columns.seconds` says how they are recognised). Bad input
-    raises a DataError that names file and line; what can be used but is odd gives a DataWarning.
+    raises a DataError that names file and line; what can be used but is odd gives a DataWarning. The
+    ``provenance`` of the data set says what became of every line and row.
 
     >>> import polars as pl
     >>> events = pl.DataFrame({"Customer": ["ann", "bob"], "SKU": ["007", "7"], "Stars": [5, 3]})
@@ -75,6 +84,7 @@ def read(
     """
     check_choice("duplicates", duplicates, POLICIES)
     check_choice("unknown_users", unknown_users, ("error", "drop"))
+    check_choice("missing", missing, ("error", "drop"))
     declared = None if rating_range is None else _range(rating_range)
     given = {"user": user, "item": item, "rating": rating, "time": time, "sensitive": sensitive}
     table = open_table(
@@ -84,6 +94,7 @@ def read(
         separator=separator,
         encoding=encoding,
         header=header,
+        escape=escape,
         wanted=[value for value in given.values() if isinstance(value, str)],
     )
     beside = siblings(Path(table.label)) if table.in_file else {}
@@ -91,19 +102,19 @@ def read(
     if duplicates == "mean" and "rating" not in roles:
         raise ValueError("duplicates must be 'last', 'first', 'error' or 'keep' without ratings, got 'mean'.")
 
-    with bar(f"reading {table.label}", total=6) as ticker:
+    with bar(f"reading {table.label}", total=5) as ticker:
         frame = table.rows(list(roles.values()))
         series = {role: frame[column] for role, column in roles.items()}
+        rows = frame.height
         del frame  # each text column goes as soon as it is read
         ticker.advance(note="ids")
-        columns: Columns = {}
-        vocabulary = {}
+        coding, kept, dropped = given_rows(table, series, missing)
+        ticker.advance(note="values")
+        columns: Columns = {role: codes for role, (codes, _) in coding.items()}
+        vocabulary = {role: ids for role, (_, ids) in coding.items()}
         for role in ("user", "item"):
-            codes, ids = encode(id_column(table, role, series.pop(role)))
-            check_not_blank(table, role, ids, codes)
-            warn_alike(ids, role, table)
-            columns[role], vocabulary[role] = codes, ids
-            ticker.advance(note=role)
+            warn_alike(vocabulary[role], role, table)
+        table = replace(table, kept=kept)
         if "rating" in roles:
             columns["rating"] = ratings(table, series.pop("rating"), declared)
         if "time" in roles:
@@ -111,26 +122,33 @@ def read(
         if "sensitive" in roles:
             columns["sensitive"] = marks(table, series.pop("sensitive"))
         ticker.advance(note="pairs")
+        whole = len(columns["user"])
         columns = settle_pairs(columns, vocabulary["user"], vocabulary["item"], duplicates, table)
         ticker.advance(note="order")
         columns = _in_order(columns)
         ticker.advance()
+    left = len(columns["user"])
+    dropped["repeated pair"] = whole - left
+    reports = [ReadReport.of("interactions", table, rows, dropped, left)]
 
-    people = _open_beside(users, "users", beside, encoding)
-    attributes = {}
+    others: dict[str, Any] = {"user": roles["user"], "unknown_users": unknown_users, "missing": missing}
+    people = _open_beside(users, "users", beside, encoding, escape)
+    attributes: dict[str, Attribute] = {}
     if people is not None:
-        attributes = read_users(
-            people,
-            vocabulary["user"],
-            user=roles["user"],
-            unknown_users=unknown_users,
-            numeric_ranges=numeric_ranges or {},
-            categories=categories or {},
-        )
+        declarations: dict[str, Any] = {
+            "numeric_ranges": numeric_ranges or {},
+            "categories": categories or {},
+        }
+        attributes, report = read_users(people, vocabulary["user"], **others, **declarations)
+        reports.append(report)
     else:
         for label, declaration in (("numeric_ranges", numeric_ranges), ("categories", categories)):
             check(not declaration, label, "given together with a table of users", declaration)
-    ties = _open_beside(links, "links", beside, encoding)
+    ties = _open_beside(links, "links", beside, encoding, escape)
+    linked = None
+    if ties is not None:
+        linked, report = read_links(ties, vocabulary["user"], **others)
+        reports.append(report)
     return Dataset(
         user=columns["user"],
         item=columns["item"],
@@ -140,13 +158,11 @@ def read(
         time=columns.get("time"),
         sensitive=columns.get("sensitive"),
         attributes=attributes,
-        links=None
-        if ties is None
-        else read_links(ties, vocabulary["user"], user=roles["user"], unknown_users=unknown_users),
+        links=linked,
         rating_range=declared,
         name=name or _default_name(table),
         frame_kind=kind_of(source) or "polars",
-    )
+    ).read_from(*reports)
 
 
 def _in_order(columns: Columns) -> Columns:
@@ -157,12 +173,14 @@ def _in_order(columns: Columns) -> Columns:
     return {role: column[order] for role, column in columns.items()}
 
 
-def _open_beside(source: Any, what: str, beside: Mapping[str, Path], encoding: str) -> Table | None:
+def _open_beside(
+    source: Any, what: str, beside: Mapping[str, Path], encoding: str, escape: str | None
+) -> Table | None:
     if source is None:
         source = beside.get(what)
     if source is None or source is False:
         return None
-    return open_table(source, what, encoding=encoding)
+    return open_table(source, what, encoding=encoding, escape=escape)
 
 
 def _range(declared: tuple[float, float]) -> tuple[float, float]:

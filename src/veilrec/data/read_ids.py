@@ -10,8 +10,12 @@ from numpy.typing import NDArray
 
 from veilrec.core import DataWarning
 from veilrec.data.columns import first
-from veilrec.data.format_table import Table
-from veilrec.data.ids import Ids
+from veilrec.data.format_table import Table, one_line
+from veilrec.data.ids import Ids, encode
+from veilrec.data.read_attributes import as_text
+
+Coding = dict[str, tuple[NDArray[np.int32], Ids]]
+LONGEST = 1000  # characters of an id
 
 
 def warn(message: str) -> None:
@@ -20,7 +24,7 @@ def warn(message: str) -> None:
 
 
 def id_column(table: Table, role: str, series: pl.Series) -> pl.Series:
-    """A column of ids as text or whole numbers, none of them missing or empty."""
+    """A column of ids as text or whole numbers, null where missing."""
     if series.dtype.is_float():
         whole = series.fill_nan(None).cast(pl.Int64, strict=False)
         wrong = (whole.cast(series.dtype) != series).fill_null(False)
@@ -29,30 +33,82 @@ def id_column(table: Table, role: str, series: pl.Series) -> pl.Series:
             raise table.error(
                 f"{role} ids must be text or whole numbers, got {series[row]!r}. Use another column.", row
             )
-        series = whole
-    elif not series.dtype.is_integer():
+        return whole
+    if not series.dtype.is_integer():
         if series.dtype.is_nested() or series.dtype in (pl.Boolean, pl.Binary, pl.Object):
             raise table.error(
                 f"{role} ids must be text or whole numbers, got the type {series.dtype}. Use another column."
             )
-        series = series.cast(pl.String)
-    if series.null_count():
-        raise _missing(table, role, series.is_null())
+        return series.cast(pl.String)
     return series
 
 
-def check_not_blank(table: Table, role: str, ids: Ids, codes: NDArray[np.int32]) -> None:
-    """An id of white space alone is a missing id."""
-    if not ids.numeric:
-        blank = np.flatnonzero(ids.values.str.strip_chars().str.len_bytes().to_numpy() == 0)
-        if len(blank):
-            raise _missing(table, role, pl.Series(np.isin(codes, blank)))
+def coded(table: Table, role: str, series: pl.Series) -> tuple[NDArray[np.int32], Ids, NDArray[np.bool_]]:
+    """Codes, vocabulary, and where the id is missing: null, white space, or a word that means null.
+
+    An id with a line break or of more than 1,000 characters is an error: it is several rows that wrong quotes
+    made one.
+    """
+    gone = series.is_null().to_numpy()
+    codes, ids = encode(series.cast(pl.String).fill_null("") if gone.any() else series)
+    if ids.numeric:
+        return codes, ids, gone
+    bare = ids.values.str.strip_chars()
+    hollow = bare.is_in(["", *table.null_words])
+    if hollow.any():
+        gone = hollow.to_numpy()[codes]
+    wrong = (ids.values.str.len_chars() > LONGEST) | ids.values.str.contains(r"[\r\n]")
+    wrong &= bare != ""
+    if wrong.any():
+        row = first(wrong.to_numpy()[codes])
+        text = str(ids.values[int(codes[row])])
+        raise table.error(
+            f"{role} ids must be one line of at most {LONGEST:,} characters, got {len(text):,} characters "
+            f"with {text.count(chr(10)) or text.count(chr(13)):,} line breaks: {one_line(text)}. "
+            "Correct the row; if quotes are escaped otherwise, say how with escape= (--escape).",
+            row,
+        )
+    return codes, ids, gone
 
 
-def _missing(table: Table, role: str, mask: pl.Series) -> Exception:
-    row = first(mask)
+def given_rows(
+    table: Table, series: dict[str, pl.Series], policy: str
+) -> tuple[Coding, NDArray[np.int64] | None, dict[str, int]]:
+    """Codes and vocabulary of users and items, the rows that are left (None: all), and why others are not.
+
+    Rows without an id are an error, or left out under the policy "drop", and then those without a rating or
+    time too. The columns of ids are taken out of ``series``, the others lose the rows.
+    """
+    coding: Coding = {}
+    absent: dict[str, NDArray[np.bool_]] = {}
+    for role in ("user", "item"):
+        codes, ids, gone = coded(table, role, id_column(table, role, series.pop(role)))
+        if gone.any() and policy == "error":
+            raise missing_id(table, role, gone)
+        coding[role], absent[role] = (codes, ids), gone
+    if policy == "drop":
+        absent |= {role: as_text(series[role]).is_null().to_numpy() for role in series if role != "sensitive"}
+    left = np.ones(len(absent["user"]), np.bool_)
+    why: dict[str, int] = {}
+    for role, gone in absent.items():
+        why[f"missing {role}"] = int((left & gone).sum())
+        left &= ~gone
+    if left.all():
+        return coding, None, {}
+    if not left.any():
+        raise table.error("the table must have a row without missing values, got none.")
+    for role, column in series.items():
+        series[role] = column.filter(pl.Series(left))
+    coding = {role: encode(ids.take(codes[left])) for role, (codes, ids) in coding.items()}
+    return coding, np.flatnonzero(left), why
+
+
+def missing_id(table: Table, role: str, gone: NDArray[np.bool_]) -> Exception:
+    """The error for rows without an id."""
     return table.error(
-        f"the {role} id must be given in every row, got none. Fill it in or remove the row.", row
+        f"the {role} id must be given in every row, got none. Fill it in, remove the row, or leave such "
+        'rows out with missing="drop" (--missing drop).',
+        first(gone),
     )
 
 
@@ -71,15 +127,17 @@ def warn_alike(ids: Ids, what: str, table: Table) -> None:
         )
 
 
-def known_rows(table: Table, external: pl.Series, codes: NDArray[np.int32], policy: str) -> NDArray[np.int64]:
-    """The rows whose user is known; others are an error, or left out under the policy "drop"."""
-    strange = codes < 0
+def known_rows(
+    table: Table, external: pl.Series, codes: NDArray[np.int32], gone: NDArray[np.bool_], policy: str
+) -> NDArray[np.int64]:
+    """The rows whose user is known; others (not those ``gone``) are an error, or left out under "drop"."""
+    strange = (codes < 0) & ~gone
     if policy == "error" and strange.any():
         row = first(strange)
         raise table.error(
             f"users must have interactions, got user {external[row]!r} without any "
             f"({int(strange.sum()):,} such rows). "
-            'Remove them, or say unknown_users="drop".',
+            'Remove them, or say unknown_users="drop" (--unknown-users drop).',
             row,
         )
-    return np.flatnonzero(~strange)
+    return np.flatnonzero(~strange & ~gone)

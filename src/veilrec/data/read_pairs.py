@@ -54,7 +54,7 @@ def settle_pairs(columns: Columns, users: Ids, items: Ids, policy: str, table: T
     how = "their ratings were averaged" if policy == "mean" else f"the {policy} of each was kept"
     warn(
         f"{table.label}: {extra:,} of {len(cell):,} rows repeat a pair of user and item; {how}. "
-        'Say duplicates="keep" to keep them all, or name another policy.'
+        'Say duplicates="keep" (--duplicates keep) to keep them all, or name another policy.'
     )
     return {name: column[keep] for name, column in columns.items()}
 
@@ -77,7 +77,7 @@ def _first_repeat(
     place = int(again[np.argmin(order[again])])
     row, earlier = int(order[place]), int(order[place - 1])
     user, item = users.values[int(columns["user"][row])], items.values[int(columns["item"][row])]
-    where = f"line {table.line(earlier)}" if table.line is not None else f"row {earlier}"
+    where = table.where(earlier)
     return table.error(
         f"a pair of user and item must stand in one row only, got user {user!r} with item {item!r} again "
         f'(before in {where}). Remove one, or say duplicates="last", "first", "mean" or "keep".',

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from veilrec.core import check
 from veilrec.data.columns import find_common, find_named, plain_name
@@ -14,7 +16,8 @@ from veilrec.data.format_table import Table
 from veilrec.data.ids import Ids
 from veilrec.data.order import stable_order
 from veilrec.data.read_attributes import attribute
-from veilrec.data.read_ids import id_column, known_rows, warn
+from veilrec.data.read_ids import coded, id_column, known_rows, missing_id, warn
+from veilrec.data.read_report import ReadReport
 
 
 def read_users(
@@ -23,9 +26,10 @@ def read_users(
     *,
     user: str | None,
     unknown_users: str,
+    missing: str,
     numeric_ranges: Mapping[str, tuple[float, float]],
     categories: Mapping[str, Sequence[str]],
-) -> dict[str, Attribute]:
+) -> tuple[dict[str, Attribute], ReadReport]:
     """Every column but the id as an attribute of ``users``; who has no row has no values."""
     key = _user_column(table, user)
     others = [name for name in table.names if name != key]
@@ -35,13 +39,13 @@ def read_users(
     both = sorted(numeric_ranges.keys() & categories.keys())
     check(not both, "a declared attribute", "given either a range or categories", both)
     frame = table.rows(table.names)
-    codes = users.codes(id_column(table, "user", frame[key]))
-    rows = known_rows(table, frame[key], codes, unknown_users)
+    codes, gone = _codes(table, frame[key], users, missing)
+    rows = known_rows(table, frame[key], codes, gone, unknown_users)
     order = stable_order(codes[rows])
     again = np.flatnonzero(np.diff(codes[rows][order]) == 0) + 1
     if len(again):
         row, earlier = int(rows[order[again[0]]]), int(rows[order[again[0] - 1]])
-        where = f"line {table.line(earlier)}" if table.line is not None else f"row {earlier}"
+        where = table.where(earlier)
         raise table.error(
             f"a user must have one row only, got {frame[key][row]!r} again (before in {where}). "
             "Remove one of the rows.",
@@ -59,28 +63,48 @@ def read_users(
             spread = np.full(len(users), np.nan, np.float32)
             spread[target] = values.values[rows]
             found[name] = Numeric(spread, values.low, values.high)
-    return found
+    dropped = {"missing id": gone.sum(), "unknown user": (~gone & (codes < 0)).sum()}
+    return found, ReadReport.of("users", table, frame.height, dropped, len(rows))
 
 
-def read_links(table: Table, users: Ids, *, user: str | None, unknown_users: str) -> Links:
+def read_links(
+    table: Table, users: Ids, *, user: str | None, unknown_users: str, missing: str
+) -> tuple[Links, ReadReport]:
     """Directed links between known users, each once, sorted; self links are dropped with a warning."""
     source, target = _link_columns(table, user)
     frame = table.rows([source, target])
-    ends = [users.codes(id_column(table, "user", frame[name])) for name in (source, target)]
-    known = np.ones(frame.height, np.bool_)
+    ends, gone, known = [], np.zeros(frame.height, np.bool_), np.ones(frame.height, np.bool_)
+    for name in (source, target):
+        codes, absent = _codes(table, frame[name], users, missing)
+        gone |= absent
+        ends.append(codes)
     for name, codes in zip((source, target), ends):
         mask = np.zeros(frame.height, np.bool_)
-        mask[known_rows(table, frame[name], codes, unknown_users)] = True
+        mask[known_rows(table, frame[name], codes, gone, unknown_users)] = True
         known &= mask
     own = known & (ends[0] == ends[1])
     if own.any():
         warn(f"{table.label}: {int(own.sum()):,} links lead from a user to the same user; left out.")
+    dropped = {"missing id": gone.sum(), "unknown user": (~gone & ~known).sum(), "link to oneself": own.sum()}
     known &= ~own
     cells = np.sort(ends[0][known].astype(np.int64) * len(users) + ends[1][known])
     kept = np.unique(cells)
     if len(kept) < len(cells):
         warn(f"{table.label}: {len(cells) - len(kept):,} links are named more than once; each counts once.")
-    return Links((kept // len(users)).astype(np.int32), (kept % len(users)).astype(np.int32))
+    dropped["repeated link"] = len(cells) - len(kept)
+    links = Links((kept // len(users)).astype(np.int32), (kept % len(users)).astype(np.int32))
+    return links, ReadReport.of("links", table, frame.height, dropped, len(kept))
+
+
+def _codes(
+    table: Table, external: pl.Series, users: Ids, policy: str
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """The codes of a column of ids, -1 where unknown, and where the id is missing."""
+    own, ids, gone = coded(table, "user", id_column(table, "user", external))
+    if gone.any() and policy == "error":
+        raise missing_id(table, "user", gone)
+    codes = users.codes(ids.take(own))
+    return np.where(gone, np.int32(-1), codes), gone
 
 
 def _user_column(table: Table, user: str | None) -> str:

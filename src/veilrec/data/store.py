@@ -12,6 +12,7 @@ import polars as pl
 from veilrec.core import DataError, atomic_dir, check, environment, write_json
 from veilrec.data.dataset import Attribute, Categorical, Dataset, Links, Numeric
 from veilrec.data.ids import Ids
+from veilrec.data.read_report import ReadReport
 
 _CARD = "dataset.json"
 _LAYOUT = 1
@@ -64,6 +65,7 @@ def save_dataset(dataset: Dataset, folder: str | Path) -> Path:
             "links": dataset.links is not None,
             "shaped": list(dataset.shaped),
             "origin": dataset.origin,
+            "provenance": [report.to_dict() for report in dataset.provenance],
         }
         write_json(temporary / _CARD, card)
     return folder
@@ -123,6 +125,7 @@ def _assemble(folder: Path, card: dict[str, Any]) -> Dataset:
         ends = pl.read_parquet(folder / "links.parquet", glob=False)
         links = Links(ends["source"].to_numpy(), ends["target"].to_numpy())
     span = card["rating_range"]
+    reports = (ReadReport.from_dict(report) for report in card.get("provenance", ()))
     return Dataset(
         user=rows["user"].to_numpy(),
         item=rows["item"].to_numpy(),
@@ -136,7 +139,7 @@ def _assemble(folder: Path, card: dict[str, Any]) -> Dataset:
         shaped=tuple(card.get("shaped", ())),
         origin=card.get("origin", ""),
         **optional,
-    )
+    ).read_from(*reports)
 
 
 def _write(path: Path, columns: dict[str, Any]) -> None:

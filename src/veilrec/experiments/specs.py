@@ -37,9 +37,12 @@ class DataSpec:
     sensitive: str | Literal[False] | None = None
     separator: str | None = None
     encoding: str | None = None
+    header: bool | None = None
+    escape: Literal["double", "backslash", "backslash-quote", "backslash-plain", "none"] | None = None
     rating_range: tuple[float, float] | None = None
     duplicates: Literal["last", "first", "mean", "error", "keep"] | None = None
     unknown_users: Literal["error", "drop"] | None = None
+    missing: Literal["error", "drop"] | None = None
     min_rating: float | None = None
     k_core: int | None = None
 

@@ -87,11 +87,26 @@ def import_table(
     ] = None,
     separator: Annotated[str | None, typer.Option("--separator", help="Such as ';' or '\\t'.")] = None,
     encoding: Annotated[str, typer.Option("--encoding", help="Of the text files.")] = "utf-8",
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether the first line has names; found by looking."),
+    ] = None,
+    escape: Annotated[
+        str | None,
+        typer.Option(
+            "--escape",
+            help="What quotes and backslashes mean: double, backslash, backslash-quote, backslash-plain or "
+            "none; found by looking.",
+        ),
+    ] = None,
     duplicates: Annotated[
         str, typer.Option("--duplicates", help="last, first, mean, error or keep.")
     ] = "last",
     unknown_users: Annotated[
         str, typer.Option("--unknown-users", help="error or drop: users without events in the other tables.")
+    ] = "error",
+    missing: Annotated[
+        str, typer.Option("--missing", help="error or drop: rows without a user, item, rating or time.")
     ] = "error",
     rating_range: Annotated[
         str | None, typer.Option("--rating-range", help="Declared range of ratings.", metavar="LOW,HIGH")
@@ -131,13 +146,17 @@ def import_table(
         format=format,
         separator=None if separator is None else separator.replace("\\t", "\t"),
         encoding=encoding,
+        header=header,
+        escape=escape,
         duplicates=duplicates,
         unknown_users=unknown_users,
+        missing=missing,
         rating_range=pair_of("--rating-range", rating_range),
         numeric_ranges=ranges,
         categories=declared,
     )
     if as_json:
-        emit(describe(data).to_dict())
+        emit({**describe(data).to_dict(), "provenance": [report.to_dict() for report in data.provenance]})
     else:
-        typer.echo(f"{data}\nUse it with --data {data.name}")
+        account = "\n".join(map(str, data.provenance))
+        typer.echo(f"{account}\n{data}\nUse it with --data {data.name}")
