@@ -275,5 +275,6 @@ def test_only_rows_without_ids_are_dropped(
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8-sig"])
 def test_encodings_come_back_when_named(tmp_path: Path, encoding: str) -> None:
-    path = put(tmp_path, Written('user;item\n"Zoë";"naïve; \xe9"\n', "double"), encoding)
-    assert rows_of(path, encoding=encoding) == [("Zoë", "naïve; é")]
+    text = 'user;item\n"Zoë";"naïve; \xe9"\n"Zoë";"plain"\n'
+    path = put(tmp_path, Written(text, "double"), encoding)
+    assert rows_of(path, encoding=encoding) == [("Zoë", "naïve; é"), ("Zoë", "plain")]

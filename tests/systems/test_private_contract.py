@@ -378,7 +378,6 @@ def replayed(
 ) -> Callable[..., tuple[Recommender, Recommender]]:
     """Two fits: the second, on a neighbour, is given every release of the first in place of its own."""
     monkeypatch.setattr(recommender, "fit_key", lambda *arguments: "one key for both")
-    monkeypatch.setattr(Job, "forget", lambda self, name: None)
     step = PrivateTraining.step
 
     def run(form: str, data: Dataset, neighbour: Dataset) -> tuple[Recommender, Recommender]:

@@ -48,7 +48,7 @@ _OF_PROFILES = UnboundedEvent(
     label="blurred profiles",
     neighbours="replace",
 )
-_ROWS = 1024
+_CELLS = 1 << 22
 
 
 @dataclass(eq=False)
@@ -147,9 +147,9 @@ class BlurMe(VectorRecommender):
         counts = np.rint(self.extra * np.diff(profiles.indptr)).astype(np.int64)
         counts[codes < 0] = 0
         other = (codes + rng.integers(1, len(weights), size=len(codes))) % len(weights)
-        rows, columns = [], []
-        for first in range(0, len(codes), _ROWS):
-            part = slice(first, first + _ROWS)
+        rows, columns, at_once = [], [], max(1, _CELLS // profiles.shape[1])
+        for first in range(0, len(codes), at_once):
+            part = slice(first, first + at_once)
             weight = weights[other[part]]
             noise = rng.gumbel(size=weight.shape)  # the largest of log w + Gumbel is a draw by weight
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -12,15 +12,20 @@ from veilrec.crypto import (
     LengthProof,
     MaskedSum,
     PaillierSum,
+    PlainSum,
     SecretKey,
     SecureSum,
     SharedSum,
     ShareKey,
     Total,
 )
+from veilrec.data import Dataset
 from veilrec.federated import Aggregator, Client, KeyServer, Wire, run_round
+from veilrec.systems.sizes import check_size
 from veilrec.training import Array
 
+MOST_NUMBERS = 1 << 26
+"""Numbers in the messages of a round between separate parties: 0.5 GB, and several times that in all."""
 Summing = Callable[..., SecureSum]
 """From a grid, the length of the vectors and the fewest devices to how they are added."""
 
@@ -47,6 +52,17 @@ def check_devices(users: int) -> None:
     ValueError: users must be two or more where sums are made, got 1. Say sums=''.
     """
     check(users > 1, "users", "two or more where sums are made", users, "Say sums=''.")
+
+
+def check_messages(public: Dataset, word: str, sums: str, devices: int, length: int) -> None:
+    """Refuse rounds whose messages together are too many numbers to be held; plain sums hold one at a time.
+
+    >>> check_messages(Dataset.from_arrays(["ann"], ["tea"]), "pf-gnr-sums", "masked", 2, 1000)
+    """
+    if sums not in ("", PlainSum.word):
+        what, because = "numbers in the messages of a round", "all devices of a round are played at once"
+        remedy = "Say sums='plain' or '', a smaller embedding_size, or fewer users or items."
+        check_size(public, word, devices * length, MOST_NUMBERS, what, because=because, remedy=remedy)
 
 
 def check_provable(sums: str, codec: FixedPoint, length: int) -> None:

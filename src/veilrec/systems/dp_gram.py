@@ -29,7 +29,6 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from veilrec.core import (
-    DataError,
     check_choice,
     check_count,
     check_non_negative,
@@ -40,9 +39,11 @@ from veilrec.data import Dataset
 from veilrec.models import kernels
 from veilrec.privacy.mechanisms import packed, unpacked
 from veilrec.systems.private_items import PrivateItems
+from veilrec.systems.sizes import check_size
 from veilrec.training import Array, Job
 
-_BLOCK = 4096
+MOST_ITEMS = 6_000
+_CELLS = 1 << 24
 
 
 @dataclass(eq=False)
@@ -54,6 +55,7 @@ class DPGram(PrivateItems):
     the power of -``exponent``. Users with fewer than ``cap`` items count for less; above it rows are scaled
     down, or ``cap`` items are drawn (``cap_by="sample"``). ``shrinkage`` times the edge of the noise is taken
     from the eigenvalues; ``regularization`` is the ridge of EASE (a user adds at most 1 to a diagonal entry).
+    More than ``max_items`` items to keep are refused.
 
     >>> from veilrec.data import synthetic
     >>> model = DPGram(epsilon=2).fit(synthetic(users=60, items=40, interactions=900), progress=False)
@@ -70,7 +72,7 @@ class DPGram(PrivateItems):
     rank: int = 64
     shrinkage: float = 1.0
     regularization: float = 30.0
-    max_items: int = 20_000
+    max_items: int = MOST_ITEMS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,12 +83,7 @@ class DPGram(PrivateItems):
         check_positive("regularization", self.regularization)
 
     def _check_data(self, public: Dataset) -> None:
-        items = self._kept(public)
-        if items > self.max_items:
-            raise DataError(
-                f"{public.name} must have at most {self.max_items:,} items for dp-gram, got {items:,}: a "
-                "number per pair of items is held. Say popular_items, raise max_items, or use dp-spectral."
-            )
+        check_pairs(public, self.word, self._kept(public), self.max_items)
         super()._check_data(public)
 
     def _kept(self, public: Dataset) -> int:
@@ -114,15 +111,26 @@ class DPGram(PrivateItems):
         return out
 
 
+def check_pairs(public: Dataset, word: str, kept: int, most: int) -> None:
+    """Refuse more items than a matrix of items x items, its noise and its eigenvectors are made for.
+
+    >>> check_pairs(Dataset.from_arrays(["ann"], ["tea"]), "dp-gram", kept=6000, most=6000)
+    """
+    because = "a number per pair of items is drawn and held"
+    remedy = "Say popular_items, raise max_items, or use dp-spectral."
+    check_size(public, word, kept, most, "items", because=because, remedy=remedy)
+
+
 def gram(rows: sp.csr_matrix) -> Array:
-    """X^T X in float64, some thousand users at a time.
+    """X^T X in float64, some users at a time.
 
     >>> gram(sp.csr_matrix([[1.0, 2.0]])).tolist()
     [[1.0, 2.0], [2.0, 4.0]]
     """
     total = np.zeros((rows.shape[1], rows.shape[1]))
-    for start in range(0, rows.shape[0], _BLOCK):
-        block = rows[start : start + _BLOCK].toarray()
+    size = max(1, _CELLS // rows.shape[1])
+    for start in range(0, rows.shape[0], size):
+        block = rows[start : start + size].toarray()
         total += block.T @ block
     return total
 

@@ -40,6 +40,7 @@ from veilrec.privacy import (
     gaussian_multiplier,
 )
 from veilrec.privacy.events import check_sampling_rate
+from veilrec.systems.sizes import check_size
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import (
     STOPPING,
@@ -53,6 +54,8 @@ from veilrec.training import (
     validation_score,
 )
 
+MOST_CELLS = 1 << 27
+"""Users drawn for a step times items."""
 _LABEL = "gradients"
 _OWN = "a user's interactions for the user's own list"
 
@@ -117,6 +120,12 @@ class DPAE(Recommender):
         return noise_multiplier(
             self.epsilon, default_delta(users, self.delta), self.steps, self.sampling_rate
         )
+
+    def _check_data(self, public: Dataset) -> None:
+        cells = self.sampling_rate * public.n_users * public.n_items
+        what, because = "pairs of a user drawn and an item", "the profiles of a step are held as whole rows"
+        remedy = "Lower sampling_rate, or use dp-spectral or dp-als."
+        check_size(public, self.word, cells, MOST_CELLS, what, because=because, remedy=remedy)
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         z, q = self._multiplier(public.public_users), self.sampling_rate

@@ -7,10 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import lapack
 
-from veilrec.core import DataError, bar, check_count, check_positive, in_threads
+from veilrec.core import bar, check_count, check_positive, in_threads
+from veilrec.data import Dataset
 from veilrec.models import kernels
+from veilrec.models.inverse import invert_in_place
+from veilrec.systems.sizes import check_size
 from veilrec.training import Array, Job, Recommender
 
 
@@ -37,14 +39,12 @@ class EASE(Recommender):
         check_positive("regularization", self.regularization)
         check_count("max_items", self.max_items)
 
+    def _check_data(self, public: Dataset) -> None:
+        because = f"a weight per pair of items takes {12 * public.n_items**2 / 1e9:.1f} GB"
+        remedy = "Raise max_items if there is the memory, or use gf-cf, ials or item-knn."
+        check_size(public, self.word, public.n_items, self.max_items, "items", because=because, remedy=remedy)
+
     def _fit(self, job: Job) -> None:
-        n_items = job.train.n_items
-        if n_items > self.max_items:
-            raise DataError(
-                f"{job.train.name} must have at most {self.max_items:,} items for ease, got {n_items:,}: a "
-                f"weight per pair of items takes {12 * n_items**2 / 1e9:.1f} GB. Raise max_items if there is "
-                "the memory, or use gf-cf, ials or item-knn."
-            )
         with bar("solving ease", None, show=job.progress):
             self.shared["weights"] = ease_weights(self.history, self.regularization)
 
@@ -73,11 +73,7 @@ def ease_weights(history: sp.csr_matrix, regularization: float) -> Array:
     pointers = (by_item.indptr, by_item.indices, history.indptr, history.indices)
     in_threads(kernels.count_together, n_items, *pointers, inverse)  # X^T X
     inverse.flat[:: n_items + 1] += regularization
-    factor, failed = lapack.dpotrf(inverse.T, lower=True, overwrite_a=True)  # Cholesky, in place
-    assert failed == 0, "a positive definite matrix has a Cholesky factor"
-    lapack.dpotri(factor, lower=True, overwrite_c=True)  # P, above the diagonal
-    for row in range(n_items):
-        inverse[row + 1 :, row] = inverse[row, row + 1 :]
+    invert_in_place(inverse)  # P
     np.divide(inverse, -inverse.diagonal().copy(), out=inverse)
     inverse.flat[:: n_items + 1] = 0
     return inverse.astype(np.float32)

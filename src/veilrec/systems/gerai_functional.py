@@ -31,7 +31,7 @@ from veilrec.core import check, check_count, check_non_negative, check_positive,
 from veilrec.data import Dataset, Ids, id_draws
 from veilrec.privacy import Claim
 from veilrec.privacy.mechanisms import FunctionalMechanism, packed
-from veilrec.systems.dp_gram import eigenvalue_gain, gram, spectrum
+from veilrec.systems.dp_gram import MOST_ITEMS, check_pairs, eigenvalue_gain, gram, spectrum
 from veilrec.systems.private_items import PrivateItems
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import Array, Job, release_once
@@ -45,7 +45,8 @@ class GERAIFunctional(PrivateItems):
 
     ``epsilon`` and ``delta`` are for all interactions of a user. ``embedding_size`` vectors of the noisy
     matrix are kept; ``negatives`` triples are made of each own item; ``scale`` stretches the coordinates of q
-    before they are cut to length 1: the more, the stronger the signal, until it is cut.
+    before they are cut to length 1: the more, the stronger the signal, until it is cut. ``max_items`` as in
+    ``DPGram``.
 
     >>> from veilrec.data import synthetic
     >>> data = synthetic(users=60, items=40, interactions=900)
@@ -63,6 +64,7 @@ class GERAIFunctional(PrivateItems):
     negatives: int = 4
     shrinkage: float = 1.0
     scale: float = 3.0
+    max_items: int = MOST_ITEMS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +72,13 @@ class GERAIFunctional(PrivateItems):
         check_count("negatives", self.negatives)
         check_non_negative("shrinkage", self.shrinkage)
         check_positive("scale", self.scale)
+        check_count("max_items", self.max_items)
         check(self.scale <= 1e6, "scale", "at most 1e6", self.scale, "A few units are usual.")
+
+    def _check_data(self, public: Dataset) -> None:
+        kept = min(public.n_items, self.popular_items or public.n_items)
+        check_pairs(public, self.word, kept, self.max_items)
+        super()._check_data(public)
 
     @property
     def _releases(self) -> int:

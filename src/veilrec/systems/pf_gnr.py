@@ -36,12 +36,14 @@ from veilrec.data import Dataset
 from veilrec.models import Adjacency, DebiasedAdjacency, LightGCNBackbone
 from veilrec.privacy import Claim, UnboundedEvent
 from veilrec.privacy.mechanisms import EdgeResponse, TopDegreeEncoder
-from veilrec.systems.device_sums import check_devices, check_key_bits, check_provable, summing
+from veilrec.systems.device_sums import check_devices, check_key_bits, check_messages, check_provable, summing
 from veilrec.systems.dpmf import ridge
-from veilrec.systems.pf_gnr_rounds import SeenRound, fit_rounds, play_rounds, round_grid
+from veilrec.systems.pf_gnr_rounds import SeenRound, fit_rounds, largest_batch, play_rounds, round_grid
 from veilrec.systems.reported_graph import (
+    MOST_FALSE,
     OWN_LIST,
     ReportedGraph,
+    check_report,
     kept_report,
     report_events,
     report_graph,
@@ -51,8 +53,6 @@ from veilrec.training import STOPPING, Array, Job, Labels, Recommender, pick_dev
 
 LABELS = "true edges as labels of the loss"
 OWN = "a user's interactions for the user's own vector and list"
-_MOST_FALSE = 10_000_000
-"""Edges that are reported where there are none: more of them are thinned out."""
 _REASONS = {
     "": "the true edges enter the loss without noise, and the server decrypts the sum of their gradients",
     "GNR": "graph and labels are read as they are",
@@ -117,11 +117,18 @@ class PFGNRPaper(ReportedGraph):
         check_key_bits(self.key_bits, self.sums)
 
     def _check_data(self, public: Dataset) -> None:
+        if self.ablation not in ("GNR", "HE"):
+            check_report(public, self.word, self._encoder())
         if self.sums:
             check_devices(public.n_users)
             code = round_grid(self, public.n_items, public.n_users)  # refuses what no grid can hold
             widest = self.embedding_size * (self.layers + 1)  # NGCF's vectors have all layers side by side
             check_provable(self.sums, code, (public.n_items + public.n_users) * widest + 2)
+            most = largest_batch(self.batches, public.n_users)
+            length = (public.n_items + most) * (
+                widest if self.backbone == "ngcf" else self.embedding_size
+            ) + 2
+            check_messages(public, self.word, self.sums, most, length)
 
     def _encoder(self) -> TopDegreeEncoder:
         return TopDegreeEncoder(self.epsilon, self.split)
@@ -260,7 +267,10 @@ class PFGNR(GraphRecommender):
         if self.thinning is not None:
             return EdgeResponse(self.epsilon, self.thinning)
         whole = EdgeResponse(self.epsilon)
-        return EdgeResponse(self.epsilon, min(1.0, _MOST_FALSE / max(whole.p0 * users * items, 1e-12)))
+        return EdgeResponse(self.epsilon, min(1.0, MOST_FALSE / max(whole.p0 * users * items, 1e-12)))
+
+    def _check_data(self, public: Dataset) -> None:
+        check_report(public, self.word, self.encoder(public.n_users, public.n_items))
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         seen = ("the report of the graph", "everything computed from it: item vectors, the whole server")

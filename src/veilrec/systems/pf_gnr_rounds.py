@@ -210,6 +210,24 @@ def _shares(
         yield Shares.of(found, code, first)
 
 
+def round_count(batches: int, devices: int) -> int:
+    """The rounds of an epoch: of two devices or more, since the sum of one would be that device's message.
+
+    >>> round_count(8, 6)
+    3
+    """
+    return max(1, min(batches, devices // 2))
+
+
+def largest_batch(batches: int, devices: int) -> int:
+    """How many devices the largest round of an epoch has.
+
+    >>> largest_batch(8, 943)
+    118
+    """
+    return math.ceil(devices / round_count(batches, devices))
+
+
 def fit_rounds(
     job: Job,
     model: SoftmaxModel,
@@ -228,7 +246,7 @@ def fit_rounds(
     [1.0, 2.0]
     """
     (devices, items), told = labels.shape, np.diff(labels.indptr)
-    batches = max(1, min(model.batches, devices // 2))  # the sum of one device would be that device's message
+    batches = round_count(model.batches, devices)
     sampler = NegativeSampler(labels) if model.loss == "bpr" else None
     parameters = dict(module.named_parameters())
     optimiser = torch.optim.Adam(list(parameters.values()), lr=model.learning_rate, fused=True)

@@ -61,6 +61,7 @@ from veilrec.systems.device_sums import (
     between_parties,
     check_devices,
     check_key_bits,
+    check_messages,
     check_provable,
     summing,
 )
@@ -81,6 +82,8 @@ from veilrec.training import (
 
 ROUNDS = "sums of item gradients"
 OWN = "a user's interactions for the user's own list"
+_CELLS = 1 << 24
+"""Scores (devices x items) that are held in memory at a time."""
 COUNT_STEP = 2.0**-12
 HEARD = "sums_of_rounds"
 """The private array that the server has beside what is published: the sum of every round, as it decrypted it,
@@ -159,6 +162,7 @@ class PFGNRSums(Recommender):
     def _check_data(self, public: Dataset) -> None:
         """Noise that cannot be drawn, or sums that no grid can hold, are refused before anything is spent."""
         users, items = public.n_users, public.n_items
+        check_messages(public, self.word, self.sums, users, items * self.embedding_size)
         if self.sums:
             check_devices(users)
         said = public.public_users
@@ -406,6 +410,14 @@ class PFGNRSums(Recommender):
             sp.csr_matrix((half.astype(np.float64), rows.indices, rows.indptr), rows.shape)
             for half in (coins, ~coins)
         )
+        out, at_once = np.zeros(vectors.shape, np.int64), max(1, _CELLS // rows.shape[1])
+        for first in range(0, rows.shape[0], at_once):
+            part = slice(first, first + at_once)
+            self._add(given[part], asked[part], vectors, out)
+        return out
+
+    def _add(self, given: sp.csr_matrix, asked: sp.csr_matrix, vectors: Array, out: Array) -> None:
+        """Add what some devices say, who fit themselves to ``given`` and ask for ``asked``."""
         z = unit_rows(self._own(given, vectors))
         count = np.asarray(asked.sum(axis=1)).ravel()
         logits = z @ vectors.T / self.temperature + self.shared["popular"]
@@ -418,9 +430,7 @@ class PFGNRSums(Recommender):
         c[wild], z[wild], length[wild] = 0, 0, 0
         limit = self.clip_norm * (1 - 1e-9)  # a hair for the rounding of floats
         c *= (np.minimum(1.0, limit / np.maximum(length, 1e-300)) / (self.step * self.clip_norm))[:, None]
-        out = np.zeros(vectors.shape, np.int64)
         in_threads(kernels.add_rounded_products, len(out), np.ascontiguousarray(c.T), z, out, block=256)
-        return out
 
     def _own(self, rows: sp.csr_matrix, vectors: Array) -> Array:
         mean = max(float(np.square(vectors).sum()) / vectors.shape[1], 1e-12)

@@ -31,10 +31,13 @@ from veilrec.systems.gat import GAT
 from veilrec.systems.graphsage import GraphSAGE
 from veilrec.systems.lightgcn import LightGCN
 from veilrec.systems.ngcf import NGCF
+from veilrec.systems.sizes import check_size
 from veilrec.systems.vectors import GraphRecommender
 from veilrec.training import STOPPING, Job, Labels, Recommender, release_once
 
 GRAPH = "graph report"
+MOST_FALSE = 10_000_000
+"""Edges that are reported where there are none."""
 OWN_LIST = "a user's own list against whoever sees it, since it leaves out what the user has"
 
 BACKBONES: dict[str, type[GraphRecommender]] = {
@@ -54,6 +57,19 @@ def report_events(encoder: Any) -> tuple[Event, ...]:
     if not hasattr(encoder, "events"):
         return (encoder.event.named(GRAPH),)
     return tuple(event.named(f"{GRAPH}: {event.label}") for event in encoder.events)
+
+
+def check_report(public: Dataset, word: str, encoder: Any) -> None:
+    """Refuse noise that would report far more edges than there are, as an epsilon near 0 does.
+
+    >>> import veilrec as vr
+    >>> from veilrec.privacy.mechanisms import EdgeResponse
+    >>> check_report(vr.synthetic(60, 40, 900), "pf-gnr", EdgeResponse(5.0))
+    """
+    what = "reported edges that noise adds"
+    because, remedy = "a report is held edge by edge", "Spend a larger epsilon, or drop rare items or users."
+    got = encoder.added_edges(public.n_users, public.n_items)
+    check_size(public, word, got, MOST_FALSE, what, because=because, remedy=remedy)
 
 
 def report_graph(job: Job, encoder: Any) -> sp.csr_matrix:
@@ -126,6 +142,9 @@ class ReportedGraph(GraphRecommender, ABC):
         common = [field.name for field in dataclasses.fields(GraphRecommender) if field.init]
         plain = BACKBONES[self.backbone](**{name: getattr(self, name) for name in common})
         return plain._backbone(graph, generator)
+
+    def _check_data(self, public: Dataset) -> None:
+        check_report(public, self.word, self._encoder())
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         seen = ("the report of the graph", "everything computed from it: vectors and scores")

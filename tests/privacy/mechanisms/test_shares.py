@@ -114,6 +114,53 @@ def test_who_knows_the_common_number_sees_gaussian_noise():
     assert stats.kstest(drawn, "norm").pvalue > 1e-4
 
 
+def mean_on_a_grid(ratio: float, epsilon: float) -> float:
+    """The mean over h of the Gaussian delta, by the midpoint rule over log h from e^-90 to e^6."""
+    log_h = np.linspace(-90.0, 6.0, 200_001)
+    log_h = (log_h[1:] + log_h[:-1]) / 2
+    mu = np.exp(-log_h / 2) / (ratio * math.sqrt(2))
+    plus, minus = stats.norm.logcdf(mu / 2 - epsilon / mu), stats.norm.logcdf(-mu / 2 - epsilon / mu)
+    delta = np.exp(plus) - np.exp(np.minimum(epsilon + minus, plus))
+    return float(np.sum(np.exp(log_h - np.exp(log_h)) * delta) * 96 / 200_000)
+
+
+RATIOS = [0.01, 0.1, 1, 2, 5, math.sqrt(10) / 1.1, 10, math.sqrt(10) / 0.11, 100, 300, 1000]
+
+
+@pytest.mark.parametrize("ratio", RATIOS)  # scale / sensitivity
+def test_the_delta_of_who_knows_the_common_number_on_a_grid(ratio):
+    shares = ExponentialNormalShares(8.0 * ratio, 4, sensitivity=8.0)
+    for epsilon in (0.0, 0.01, 1 / ratio, 0.1, 1.0, 5.0, 30.25, 100.0):
+        assert shares.delta_knowing(epsilon) == pytest.approx(mean_on_a_grid(ratio, epsilon), rel=1e-6)
+    # negative control: the grid tells shares of a tenth more noise from these
+    assert shares.delta_knowing(1e3) != pytest.approx(mean_on_a_grid(1.1 * ratio, 1e3), rel=1e-3)
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_the_delta_of_who_knows_the_common_number_by_simulation(ratio):
+    """Drawn pairs (h, sum): the mean of what the likelihood ratio leaves above e^epsilon."""
+    shares, noise = ExponentialNormalShares(ratio, 1), Noise.research(10, ratio)
+    h = shares.common((400_000,), noise)
+    deviation = ratio * np.sqrt(2 * h)
+    drawn = 1.0 + shares.share(h, noise)  # the world with the value; the other has 0 in its place
+    loss = (drawn - 0.5) / deviation**2
+    for epsilon in (0.0, 0.1, 1 / ratio, 1.0, 5.0):
+        excess = -np.expm1(np.minimum(epsilon - loss, 0.0))
+        error = 5 * float(excess.std()) / math.sqrt(len(h)) + 15 / len(h)
+        assert shares.delta_knowing(epsilon) == pytest.approx(float(excess.mean()), abs=error)
+
+
+def test_the_spike_at_a_small_common_number_is_not_lost():
+    """PrivSR with epsilon_s = 0.11 and 10 factors: an integral over h gives 3.8e-14 and 0 here."""
+    shares = ExponentialNormalShares(scale=2 * 4 * math.sqrt(10) / 0.11, parties=1, sensitivity=8.0)
+    assert shares.delta_knowing(5.0) == pytest.approx(6.05e-5, rel=1e-3)
+    assert shares.delta_knowing(30.25) == pytest.approx(1.0e-5, rel=1e-3)
+    for epsilon in (1e3, 1e6, 1e300):  # no finite epsilon holds: delta falls like 1 / epsilon
+        assert shares.delta_knowing(epsilon) == pytest.approx((0.11**2 / 10) / 4 / epsilon, rel=1e-4)
+    assert ExponentialNormalShares(1e-300, 1, sensitivity=1e300).delta_knowing(1.0) == 1.0
+    assert ExponentialNormalShares(1e300, 1, sensitivity=1e-300).delta_knowing(1.0) == 0.0
+
+
 def test_bad_input():
     for kind in (ExponentialNormalShares, GammaShares):
         for arguments in ((0.0, 3), (math.nan, 3), (1.0, 0), (1.0, 2, 0.0), (1.0, 2, 1.0, "swap")):

@@ -73,6 +73,14 @@ class LapGraph:
             noise.record(event.named(f"{label} {event.label}".strip()))
         return report(rows, items, edges)
 
+    def added_edges(self, users: int, items: int) -> float:
+        """By how many edges the noise is expected to lengthen the graph, at most: half a scale.
+
+        >>> round(LapGraph(5.0).added_edges(6040, 3706))
+        10
+        """
+        return min(users * items, 0.5 / self.count_epsilon)
+
     def expected_precision(self, edges: int, cells: int) -> float:
         """The share of true edges in a released graph of ``edges`` edges in ``cells`` cells."""
         return expected_precision(edges, cells, self.cell_epsilon)

@@ -75,6 +75,14 @@ class EdgeResponse:
         noise.record(self.event.named(label))
         return _joined(rows, items, edges)
 
+    def added_edges(self, users: int, items: int) -> float:
+        """By how many edges the noise is expected to lengthen the report, at most.
+
+        >>> round(EdgeResponse(5.0).added_edges(6040, 3706))
+        149814
+        """
+        return self.p0 * users * items
+
     def operator(self, reported: Any) -> Any:
         """(report - p0) / (p1 - p0), unbiased for the true graph, as a scipy LinearOperator.
 

@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from veilrec.core import check, check_choice, check_count, check_non_negative, check_positive
 from veilrec.privacy.events import RELATIONS, LaplaceEvent, Neighbours
-from veilrec.privacy.gaussian_profile import gaussian_delta
 from veilrec.privacy.noise import Noise
 
 Floats = NDArray[np.float64]
@@ -91,15 +90,16 @@ class ExponentialNormalShares(_Shares):
         return np.asarray(out)
 
     def delta_knowing(self, epsilon: float) -> float:
-        """The delta of one coordinate against somebody who knows h: the mean over h of the Gaussian one."""
-        from scipy.integrate import quad
+        """The delta of one coordinate against somebody who knows h: the mean over h of the Gaussian one.
 
+        With r = sensitivity / scale the mean of ``gaussian_delta(r / sqrt(2 h), epsilon)`` has a closed form,
+        1 - exp(-r^2 / 2 / (epsilon + sqrt(epsilon^2 + r^2))). Integrate by parts; what is left is the
+        integral of h^-3/2 exp(-p / h - q h), which is sqrt(pi / p) exp(-2 sqrt(p q)).
+        """
         check_non_negative("epsilon", epsilon)
-
-        def part(h: float) -> float:
-            return math.exp(-h) * gaussian_delta(self.sensitivity / (self.scale * math.sqrt(2 * h)), epsilon)
-
-        return float(quad(part, 0, 1)[0] + quad(part, 1, math.inf)[0])
+        r = self.sensitivity / self.scale
+        e = epsilon / r if r > 0 else math.inf
+        return -math.expm1(-r / 2 / (e + math.hypot(e, 1)))
 
 
 @dataclass(frozen=True)
