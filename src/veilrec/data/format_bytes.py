@@ -6,11 +6,10 @@ import codecs
 import gzip
 import os
 import re
-import warnings
 import zlib
 from pathlib import Path
 
-from veilrec.core import DataError, DataWarning, check
+from veilrec.core import DataError, check, warn
 
 _UTF8 = ("utf-8", "utf-8-sig")
 _NO_LATIN_1 = re.compile(rb"[\x80-\x9f]")  # control characters there, letters and signs in cp1252
@@ -66,12 +65,9 @@ def read_bytes(path: Path, label: str, encoding: str, *, lenient: bool = False) 
         return raw, "utf-8"
     text = decode(raw, encoding, label).removeprefix("\ufeff")
     if len(text) == len(raw) and not raw.isascii() and _is_utf8(raw):
-        warnings.warn(
-            DataWarning(
-                f"{label}: the file is called {encoding} but reads as utf-8 too, and then names come out "
-                "wrong. Leave the encoding out if it is."
-            ),
-            stacklevel=5,
+        warn(
+            f"{label}: the file is called {encoding} but reads as utf-8 too, and then names come out wrong. "
+            "Leave the encoding out if it is."
         )
     return text.encode(), encoding
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from veilrec.core import DataError, DataWarning
+from veilrec.core import DataError, warn
 from veilrec.data.dataset import Dataset
 from veilrec.data.format_bytes import check_file, decode, read_bytes
 from veilrec.data.ids import Ids
@@ -60,7 +59,7 @@ def read_lightgcn(
     again[order[1:]] = (user[order[1:]] == user[order[:-1]]) & (item[order[1:]] == item[order[:-1]])
     if again.any():
         message = f"{train}: {int(again.sum()):,} pairs of user and item repeat an earlier one; left out."
-        warnings.warn(DataWarning(message), stacklevel=2)
+        warn(message)
     kept = np.flatnonzero(~again)
     kept = kept[stable_order(user[kept])]
     label = name or Path(train).resolve().parent.name or "data"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from veilrec.core import DataWarning
+from veilrec.core import warn
 from veilrec.data.columns import first
 from veilrec.data.format_table import Table, one_line
 from veilrec.data.ids import Ids, encode
@@ -16,11 +14,6 @@ from veilrec.data.read_attributes import as_text
 
 Coding = dict[str, tuple[NDArray[np.int32], Ids]]
 LONGEST = 1000  # characters of an id
-
-
-def warn(message: str) -> None:
-    """Warn the caller of the function that calls the function that calls this."""
-    warnings.warn(DataWarning(message), stacklevel=4)
 
 
 def id_column(table: Table, role: str, series: pl.Series) -> pl.Series:

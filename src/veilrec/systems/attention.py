@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from veilrec.core import DataWarning, check, check_count, check_non_negative, check_positive, stream
+from veilrec.core import check, check_count, check_non_negative, check_positive, stream, warn
 from veilrec.data import (
     AS_NUMBERS,
     Dataset,
@@ -104,7 +103,7 @@ class AttentionRecommender(Recommender):
         found = profiles(people, scaling=self.scaling, attributes=(), extremes=known["extremes"], quiet=True)
         column = dict(zip(found.number_names, found.numbers.T))
         if not column.keys() >= set(known["numbers"]):
-            say_left_out(found, stacklevel=4)
+            say_left_out(found)
         blank = np.zeros(people.n_users)  # a statistic that cannot be had, for want of ratings
         numbers = np.stack([column.get(name, blank) for name in known["numbers"]], axis=1)
         whole = Profiles(numbers, np.zeros((people.n_users, 0), np.int64), tuple(known["numbers"]), (), ())
@@ -216,13 +215,13 @@ def in_batches(order: Array, size: int) -> list[Array]:
     return np.array_split(order, max(1, round(len(order) / size)))
 
 
-def say_left_out(*found: Profiles, stacklevel: int = 5) -> None:
+def say_left_out(*found: Profiles) -> None:
     """One warning for each thing that the profiles are without, at the line that called ``fit``.
 
     >>> say_left_out(Profiles(np.zeros((3, 0)), np.zeros((3, 0), int), (), (), ()))
     """
     for words in dict.fromkeys(words for part in found for words in part.left_out):
-        warnings.warn(words, DataWarning, stacklevel)
+        warn(words)
 
 
 def user_profiles(data: Dataset, age_edges: tuple[float, ...], numbers: bool = True) -> Profiles:

@@ -228,7 +228,7 @@ class GERAIUsers(Recommender):
         assert job.guard is not None
         reports = np.ones((job.train.n_users, 1), np.float32)  # a constant, for data without attributes
         known = self._profiles(job.train)
-        say_left_out(known, stacklevel=4)
+        say_left_out(known)
         if known.category_names:
             about = self._profiles(job.guard.take("attributes", REPORTS))
             drawn = release_once(

@@ -23,7 +23,6 @@ are left out.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -33,15 +32,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from veilrec.core import (
-    DataError,
-    DataWarning,
-    check,
-    check_count,
-    check_non_negative,
-    check_positive,
-    stream,
-)
+from veilrec.core import DataError, check, check_count, check_non_negative, check_positive, stream, warn
 from veilrec.data import Categorical, Dataset
 from veilrec.data.profiles import LARGEST
 from veilrec.metrics import rank_all
@@ -140,7 +131,7 @@ class RAP(VectorRecommender):
         large = ", ".join(name for name in self.attributes or every if name not in asked)
         if large:
             words = f"rap leaves out attributes of more than {LARGEST} classes: {large}"
-            warnings.warn(words, DataWarning, stacklevel=3)
+            warn(words)
         people = job.take_bare("attributes", _LABELS, asked)
         secrets = told_apart(people, asked, every=bool(self.attributes))
         labels = torch.from_numpy(np.stack([s.codes for s in secrets.values()], axis=1).astype(np.int64))
