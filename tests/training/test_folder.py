@@ -40,22 +40,22 @@ class Gate:
     def __init__(self) -> None:
         self.reached, self.opened = threading.Event(), threading.Event()
 
-    def on(self, model: Recommender) -> Recommender:
-        honest = model._fit
+    def on(self, kind: type[Recommender]) -> Recommender:
+        gate = self
 
-        def waiting(job) -> None:
-            self.reached.set()
-            assert self.opened.wait(30)
-            honest(job)
+        class Waiting(kind):  # type: ignore[misc, valid-type]
+            def _fit(self, job) -> None:
+                gate.reached.set()
+                assert gate.opened.wait(30)
+                super()._fit(job)
 
-        model._fit = waiting  # type: ignore[method-assign]
-        return model
+        return Waiting()
 
 
 def test_of_two_threads_in_a_folder_one_draws_and_one_is_refused(data, ledger, tmp_path) -> None:
     gate, folder = Gate(), tmp_path / "kept"
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(gate.on(DPGram()).fit, data, checkpoint=folder, ledger=ledger, **ABOUT)
+        first = pool.submit(gate.on(DPGram).fit, data, checkpoint=folder, ledger=ledger, **ABOUT)
         assert gate.reached.wait(30)
         for same in (folder, folder.parent / "x" / ".." / "kept", str(folder)):
             with pytest.raises(ValueError, match=r"checkpoint must be free, got .*kept'\. Another fit is at"):
@@ -73,7 +73,7 @@ def test_of_two_threads_in_a_folder_one_draws_and_one_is_refused(data, ledger, t
 def test_a_copy_of_a_folder_has_the_same_reservation_and_no_second_holder(data, ledger, tmp_path) -> None:
     gate, folder, copy = Gate(), tmp_path / "kept", tmp_path / "copy"
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(gate.on(DPGram()).fit, data, checkpoint=folder, ledger=ledger, **ABOUT)
+        first = pool.submit(gate.on(DPGram).fit, data, checkpoint=folder, ledger=ledger, **ABOUT)
         assert gate.reached.wait(30)
         shutil.copytree(folder, copy)
         with pytest.raises(ValueError, match=r"reservation must be free, got .* process or thread is at"):
@@ -116,11 +116,14 @@ def test_a_folder_of_another_process_is_refused_until_that_is_killed(data, ledge
     assert spend.state == "released"
 
 
+class Failing(DPGram):
+    def _fit(self, job) -> None:
+        _ = 1 / 0
+
+
 def test_a_fit_that_failed_leaves_its_folder_and_reservation_free(data, ledger, tmp_path) -> None:
-    model = DPGram()
-    model._fit = lambda job: 1 / 0  # type: ignore[method-assign]
     with pytest.raises(ZeroDivisionError) as kept:  # whose traceback holds on to the fit
-        model.fit(data, checkpoint=tmp_path / "kept", ledger=ledger, **ABOUT)
+        Failing().fit(data, checkpoint=tmp_path / "kept", ledger=ledger, **ABOUT)
     assert [file.name for file in (tmp_path / "kept").iterdir()] == ["kept.json"]
     DPGram().fit(data, checkpoint=tmp_path / "kept", ledger=ledger, **ABOUT)
     assert [spend.state for spend in ledger.history("shop")] == ["released"]
