@@ -250,8 +250,8 @@ class GERAIPaper(AttentionRecommender):
             numbers = self._statistics(job.take_bare("interactions", _RAW_PROFILES))
             say_left_out(numbers, self._profiles(job.train))
             return self._describe(known, numbers, job.noise)
-        people = job.guard.take("attributes", REPORTS)
-        numbers = self._statistics(job.guard.take("interactions", REPORTS))
+        people = job.guard.take("attributes, interactions", REPORTS)
+        numbers = self._statistics(people)
         say_left_out(numbers, self._profiles(job.train))
         reports = release_once(
             job, REPORTS, lambda: self._describe(people, numbers, job.noise.child(REPORTS))

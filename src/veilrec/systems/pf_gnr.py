@@ -49,7 +49,7 @@ from veilrec.systems.reported_graph import (
     report_graph,
 )
 from veilrec.systems.vectors import GraphRecommender, Scored
-from veilrec.training import STOPPING, Array, Job, Labels, Recommender, pick_device, torch_stream
+from veilrec.training import SEEN, STOPPING, Array, Job, Labels, Recommender, pick_device, torch_stream
 
 LABELS = "true edges as labels of the loss"
 OWN = "a user's interactions for the user's own vector and list"
@@ -220,7 +220,7 @@ class PFGNR(GraphRecommender):
     protects: ClassVar[str] = "single interactions, but for a user's own list"
     reports: ClassVar[tuple[str, ...]] = ("graph_indptr", "graph_indices")
     server_sees: ClassVar[tuple[str, ...] | None] = (*reports, "reported_user_vectors")
-    uncovered: ClassVar[tuple[str, ...]] = (OWN, STOPPING)
+    uncovered: ClassVar[tuple[str, ...]] = (OWN, STOPPING, SEEN)
     not_covered: ClassVar[tuple[str, ...]] = (
         OWN_LIST + ", and is made from it",
         "the ids of users and items",
@@ -283,7 +283,7 @@ class PFGNR(GraphRecommender):
 
     def _fit(self, job: Job) -> None:
         assert job.guard is not None
-        seen = job.train if job.valid is None else job.guard.take("interactions", STOPPING)
+        seen = job.train if job.valid is None else job.guard.take("interactions", SEEN)
         own = job.guard.take("interactions", OWN).matrix()  # stays on the devices
         encoder = self.encoder(job.train.n_users, job.train.n_items)
         report = report_graph(job, encoder)

@@ -33,7 +33,7 @@ from veilrec.systems.lightgcn import LightGCN
 from veilrec.systems.ngcf import NGCF
 from veilrec.systems.sizes import check_size
 from veilrec.systems.vectors import GraphRecommender
-from veilrec.training import STOPPING, Job, Labels, Recommender, release_once
+from veilrec.training import SEEN, STOPPING, Job, Labels, Recommender, release_once
 
 GRAPH = "graph report"
 MOST_FALSE = 10_000_000
@@ -81,7 +81,7 @@ def report_graph(job: Job, encoder: Any) -> sp.csr_matrix:
     >>> guard = DataGuard(vr.synthetic(60, 40, 900))
     >>> job = Job(guard.public, None, 0, "cpu", None, False, guard=guard)
     >>> report_graph(job, EdgeResponse(5.0)).shape, guard.looks
-    ((60, 40), [('interactions', 'graph report')])
+    ((60, 40), (('interactions', 'graph report'),))
     """
     assert job.guard is not None
     graph = job.guard.take("interactions", GRAPH).matrix()
@@ -121,7 +121,7 @@ class ReportedGraph(GraphRecommender, ABC):
 
     protects: ClassVar[str] = "single interactions"
     reports: ClassVar[tuple[str, ...]] = ("graph_indptr", "graph_indices")
-    uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
+    uncovered: ClassVar[tuple[str, ...]] = (STOPPING, SEEN)
     not_covered: ClassVar[tuple[str, ...]] = (OWN_LIST, "the ids of users and items")
     kept_from: ClassVar[str] = "OSF"
     """Adversaries: with the server if the user encodes alone, without it if a curator encodes for all."""
@@ -161,7 +161,7 @@ class ReportedGraph(GraphRecommender, ABC):
     def _seen(self, job: Job) -> Dataset:
         """What validation leaves out of the lists, if there is any validation."""
         assert job.guard is not None
-        return job.train if job.valid is None else job.guard.take("interactions", STOPPING)
+        return job.train if job.valid is None else job.guard.take("interactions", SEEN)
 
     def _fit(self, job: Job) -> None:
         assert job.guard is not None

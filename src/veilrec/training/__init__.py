@@ -2,7 +2,7 @@
 
 from veilrec.training.evaluation import PROTOCOLS, Evaluation, evaluate, predict_pairs, validation_score
 from veilrec.training.files import read_model, save_model
-from veilrec.training.guard import STOPPING, Closed, DataGuard
+from veilrec.training.guard import SEEN, STOPPING, Closed, DataGuard
 from veilrec.training.job import Array, Job
 from veilrec.training.loop import Progress, run_epochs
 from veilrec.training.pairwise import bpr_loss, pair_scores
@@ -32,6 +32,7 @@ __all__ = [
     "PrivateTraining",
     "Progress",
     "Recommender",
+    "SEEN",
     "STOPPING",
     "bpr_loss",
     "descend",

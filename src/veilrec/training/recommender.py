@@ -216,6 +216,8 @@ class Recommender(ABC):
             check_count("declared_users", declared_users)
             train = dataclasses.replace(train, declared_users=declared_users)
         guard = DataGuard(train, valid)
+        before = copy.deepcopy(self.settings())
+        self._forget()
         self._check_data(guard.public)
         claims = self._claims(guard.public)
         noise = Noise.secure() if secure else Noise.research(seed, self.word)
@@ -237,13 +239,14 @@ class Recommender(ABC):
             paid = (*claims, *self._unclaimed())
             about = (ledger, train, name, self.word, paid, noise, job, self.in_floats)
             held = reserve(*about, new_population=new_population)
-        self._forget()
         self._users, self._items, self._frame_kind = train.users, train.items, train.frame_kind
         if not claims:  # a private system has its histories when its statement is composed, not before
             self._history = train.matrix()
         began = time.perf_counter()
         try:
             self._fit(job)
+            changed = [name for name, value in self.settings().items() if not _same(value, before[name])]
+            check(not changed, "settings", "left as they are by a fit", changed, "Keep results elsewhere.")
             chosen = tuned or any("valid" in entry for entry in job.log)  # of settings, or of epochs
             self._state(job, (*claims, *self._claims_after(noise)), chosen)
         except BaseException:
@@ -511,3 +514,11 @@ def _public_figures(public: Dataset) -> tuple[str, ...]:
     """What stays as it is when a user comes or goes, because it is declared."""
     found = f"that there are {public.public_users:,} users, and the list of {public.n_items:,} items"
     return (f"{found}: public figures, held fixed when a user comes or goes",)
+
+
+def _same(value: Any, before: Any) -> bool:
+    """Whether a setting is what it was; one that cannot be compared is not."""
+    try:
+        return bool(value == before)
+    except ValueError:  # arrays
+        return False
