@@ -272,7 +272,7 @@ class GERAIPaper(AttentionRecommender):
         mixed = self._perturber(numbers, about)
         reports = mixed.perturb(values, codes, noise, REPORTS)
         names = (*about.number_names, *about.category_names)
-        if names:
+        if len(names) > 1:  # one alone is a slice of the report already
             noise.slices.append(mixed.event_of(*names))
         return reports.astype(np.float32)
 
