@@ -49,7 +49,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
     finally:
         for leave in _leaving.pop(place):
             leave()
-        let_go(place / NOTES, remove=True)
+        let_go(place / NOTES)
         for one in made:  # the innermost first
             with suppress(OSError):  # something is kept there
                 one.rmdir()
