@@ -22,6 +22,7 @@ from veilrec.privacy.events import (
 )
 from veilrec.privacy.guarantee import Claim, Guarantee
 from veilrec.privacy.ledger import Ledger, Reservation
+from veilrec.privacy.ledger_entries import new_token
 from veilrec.privacy.ledger_records import Account, LimitChange, Spend
 from veilrec.privacy.noise import Noise, check_laplace_lattice, check_lattice
 from veilrec.privacy.once import AlreadyReleased, Once
@@ -57,5 +58,6 @@ __all__ = [
     "epsilon_of",
     "gaussian_multiplier",
     "joint_norm",
+    "new_token",
     "smallest_noise",
 ]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from veilrec.core import atomic_path, check, write_json
 from veilrec.data import Dataset
-from veilrec.privacy import Noise, UnboundedEvent
-from veilrec.training.folder import NOTES, check_writable
+from veilrec.privacy import Noise, Reservation, UnboundedEvent, new_token
+from veilrec.training.folder import NOTES, check_writable, sync
 from veilrec.training.guard import STOPPING, DataGuard
 
 Array = NDArray[Any]
@@ -46,6 +46,8 @@ class Job:
     guard: DataGuard | None = None
     key: str = ""
     """Of all that the fit depends on (:func:`fit_key`): what has another key was kept by another fit."""
+    held: list[Reservation] = dataclasses.field(default_factory=list)
+    """What pays for the fit, if it draws noise; the folder and the ledger agree by a token (:meth:`keep`)."""
 
     # -- data -----------------------------------------------------------------------------------------
 
@@ -89,6 +91,9 @@ class Job:
     def keep(self, name: str, arrays: Mapping[str, Array], notes: Mapping[str, str]) -> None:
         """Write arrays and notes under this fit's key: the old file or the new, never a half.
 
+        In a fit that is paid for the ledger gets a new token first: from now on it refuses every copy that
+        was made of the folder, in which the same would be drawn once more.
+
         >>> import tempfile
         >>> import numpy as np
         >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
@@ -101,9 +106,14 @@ class Job:
 
         file = self.file(name)
         file.parent.mkdir(parents=True, exist_ok=True)
+        changed = {}
+        if self.held:
+            tokens, token = self.new_token()
+            self.held[0].ledger.pass_on([one.id for one in self.held], tokens, token)
+            changed["tokens"] = [token]
         with atomic_path(file) as temporary:
             save_file(dict(arrays), temporary, metadata={"key": self.key, **notes})
-        self._note(files=sorted({*self._notes()["files"], file.name}))
+        self._note(files=sorted({*self._notes()["files"], file.name}), **changed)
 
     def read_kept(self, name: str) -> tuple[dict[str, str], dict[str, Array]]:
         """Notes and arrays that this fit has kept under a name; those of another fit are refused.
@@ -162,18 +172,38 @@ class Job:
         """Of the ledger, by which this fit was paid: as long as the folder is whole it pays once."""
         return [] if self.checkpoint is None else list(self._notes()["reservations"])
 
-    def paid(self, reservations: Sequence[str]) -> None:
-        """Note by which reservations the fit is paid.
+    def paid(self, reservations: Sequence[str], token: str) -> None:
+        """Note by which reservations the fit is paid, and their token in the ledger.
 
         >>> import tempfile
         >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
         >>> job = Job(data, None, 1, "cpu", Path(tempfile.mkdtemp()), False, key="this fit")
-        >>> job.paid(["7"])
+        >>> job.paid(["7"], "t")
         >>> job.reservations
         ['7']
         """
         if self.checkpoint is not None:
-            self._note(reservations=list(reservations))
+            self._note(reservations=list(reservations), tokens=[token])
+
+    def new_token(self) -> tuple[list[str], str]:
+        """The tokens that are noted, and a new one, which is noted beside them.
+
+        Then the ledger gets it, and then :meth:`paid` notes it alone. Whoever is killed in between can go on:
+        one of those that are noted is the ledger's.
+
+        >>> import tempfile
+        >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+        >>> job = Job(data, None, 1, "cpu", Path(tempfile.mkdtemp()), False, key="this fit")
+        >>> job.paid(["7"], "t")
+        >>> tokens, token = job.new_token()
+        >>> tokens, job.new_token()[0] == ["t", token]
+        (['t'], True)
+        """
+        tokens, token = list(self._notes()["tokens"]), new_token()
+        self._note(tokens=[*tokens, token])
+        assert self.checkpoint is not None
+        sync(self.checkpoint)
+        return tokens, token
 
     @property
     def ended(self) -> bool:
@@ -197,12 +227,13 @@ class Job:
         assert self.checkpoint is not None
         file = self.checkpoint / NOTES
         if not file.exists():
-            return {"key": self.key, "files": [], "reservations": [], "ended": False}
+            return {"key": self.key, "files": [], "reservations": [], "tokens": [], "ended": False}
         try:
             found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{file}: checkpoint must be readable, got {error}. {_ANEW}") from error
-        if not isinstance(found, dict) or not {"key", "files", "reservations", "ended"} <= found.keys():
+        parts = {"key", "files", "reservations", "tokens", "ended"}
+        if not isinstance(found, dict) or not parts <= found.keys():
             raise ValueError(f"{file}: checkpoint must be readable, got notes without their parts. {_ANEW}")
         return found
 
