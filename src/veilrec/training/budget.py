@@ -27,7 +27,8 @@ def reserve(
     With a checkpoint folder the job's notes there name them, and a fit that goes on continues them instead of
     paying again; so does one that has ended, which draws nothing more. They are held as long as the folder
     is. ``in_floats``: the noise is a formula, booked as for research. ``new_population``: the caller says
-    that data which are booked under another name get a budget of their own.
+    that data which are booked under another name get a budget of their own; data are the same by their
+    :attr:`~veilrec.data.Dataset.identity`.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -42,20 +43,19 @@ def reserve(
     [1.0]
     """
     claims = [claim for claim in claims if not claim.restates]
-    fingerprint = data.origin or data.fingerprint
     held = []
     if job is not None and job.reservations:
         same = len(job.reservations) == len(claims)
         remedy = "Choose another folder, or delete this one and pay again."
         check(same, "checkpoint", "paid for as this version pays", f"{len(job.reservations)} parts", remedy)
-        about = {"population": population, "fingerprint": fingerprint, "ended": job.ended}
+        about = {"population": population, "fingerprint": data.identity, "ended": job.ended}
         for number, claim in zip(job.reservations, claims, strict=True):
             held.append(ledger.resume(number, events=claim.events, **about))  # type: ignore[arg-type]
             _let_go_with(job, held[-1])
         return held
     grade = "research" if in_floats else noise.grade
     held = ledger.reserve_claims(
-        population, fingerprint, claims, run=run, grade=grade, new_population=new_population
+        population, data.identity, claims, run=run, grade=grade, new_population=new_population
     )
     if job is not None:
         for one in held:
