@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from veilrec.core import DataError, check
 from veilrec.data.identity import identity_of
-from veilrec.data.ids import Ids
+from veilrec.data.ids import Ids, encode, one_kind
 from veilrec.data.order import stable_order
 from veilrec.data.read_report import ReadReport
 
@@ -250,10 +250,8 @@ class Dataset:
         **rest: Any,
     ) -> Dataset:
         """A data set from columns of external ids, without most checks that :func:`veilrec.read` makes."""
-        from veilrec.data.ids import encode
-
-        user_codes, users = encode(pl.Series(np.asarray(user).tolist()))
-        item_codes, items = encode(pl.Series(np.asarray(item).tolist()))
+        user_codes, users = encode(pl.Series(_listed("user", user)))
+        item_codes, items = encode(pl.Series(_listed("item", item)))
         optional = {"rating": rating, "time": time, "sensitive": sensitive}
         columns = {
             label: None if column is None else np.asarray(column) for label, column in optional.items()
@@ -447,3 +445,9 @@ class Dataset:
             add("source", self.links.source)
             add("target", self.links.target)
         return digest.hexdigest()
+
+
+def _listed(name: str, column: ArrayLike) -> list[Any]:
+    """Ids as Python values of one kind: NumPy would make text of numbers beside text, and say nothing."""
+    values = list(column) if isinstance(column, list | tuple) else np.asarray(column).tolist()
+    return one_kind(name, [value.item() if isinstance(value, np.generic) else value for value in values])
