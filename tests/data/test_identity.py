@@ -54,6 +54,17 @@ def test_what_is_told_beside_the_pairs_makes_no_other_data(data: Dataset, tmp_pa
     assert found.origin == ""
 
 
+def test_rows_that_lack_a_rating_belong_to_the_whole(tmp_path: Path) -> None:
+    """Which of them are dropped depends on the columns that are read: that is a flag, and no other data."""
+    file = tmp_path / "shop.csv"
+    file.write_text("user,item,rating,time\n1,2,5,9\n1,3,,9\n2,2,4,\n,2,4,9\n1,4,2,8\n7,7,,\n")
+    every = read(file, rating=False, time=False, missing="drop")
+    assert every.origin == ""
+    rated, timed = read(file, time=False, missing="drop"), read(file, rating=False, missing="drop")
+    assert (len(rated), len(timed), len(read(file, missing="drop"))) == (3, 3, 2)
+    assert {rated.identity, timed.identity, read(file, missing="drop").identity} == {every.identity}
+
+
 def _row_changed(data: Dataset) -> Dataset:
     frame = data.frame()
     frame[0, "item"] = 10_000
