@@ -484,6 +484,12 @@ def test_the_same_data_under_another_name_get_no_fresh_budget(shop):
             "error: population must be 'shop', got 'other'. The same data are booked there"
         )
         assert said.count("\n") == 1
+    for name, flags in {"third": ("--rating-range", "0,10"), "fourth": ("--time", "none")}.items():
+        call("data", "import", "events.csv", "--name", name, *flags)
+        said = call(*fit, "--data", name, "--out", "runs/other", code=2).stderr
+        assert said.startswith(
+            f"error: population must be 'shop', got {name!r}. The same data are booked there"
+        )
     assert not (shop / "runs" / "other").exists()
     call(*fit, "--data", "other", "--out", "runs/a", "--population", "shop")
     assert [(row["population"], row["runs"]) for row in machine("budget", "show")] == [("shop", 2)]

@@ -29,7 +29,8 @@ def reserve(
     paying again; so does one that has ended, which draws nothing more. They are held as long as the folder
     is, and a token says which of its copies may go on: the one that was at work last. ``in_floats``: the
     noise is a formula, booked as for research. ``new_population``: the caller says that data which are booked
-    under another name get a budget of their own.
+    under another name get a budget of their own; data are the same by their
+    :attr:`~veilrec.data.Dataset.identity`.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -44,13 +45,12 @@ def reserve(
     [1.0]
     """
     claims = [claim for claim in claims if not claim.restates]
-    fingerprint = data.origin or data.fingerprint
     held = []
     if job is not None and job.reservations:
         same = len(job.reservations) == len(claims)
         remedy = "Choose another folder, or delete this one and pay again."
         check(same, "checkpoint", "paid for as this version pays", f"{len(job.reservations)} parts", remedy)
-        about: dict[str, Any] = {"population": population, "fingerprint": fingerprint, "ended": job.ended}
+        about: dict[str, Any] = {"population": population, "fingerprint": data.identity, "ended": job.ended}
         if not job.ended:
             about["tokens"], about["token"] = job.new_token()
         for number, claim in zip(job.reservations, claims, strict=True):
@@ -61,7 +61,7 @@ def reserve(
         return held
     grade = "research" if in_floats else noise.grade
     held = ledger.reserve_claims(
-        population, fingerprint, claims, run=run, grade=grade, new_population=new_population
+        population, data.identity, claims, run=run, grade=grade, new_population=new_population
     )
     if job is not None and held:
         for one in held:
