@@ -73,7 +73,7 @@ def limited() -> dict[str, list[Case]]:
             Case((devices, items, 200_000), {**masked, "batches": 1}, f"{MOST_NUMBERS:,} numbers"),
         ],
         "pf-gnr-sums": [
-            Case(),
+            Case((20_000, WIDE[1], 200_000), {"sampling_rate": 1.0}),  # time grows with users x items
             Case(
                 (devices, MOST_NUMBERS // devices // size, 200_000),
                 {**masked, "sampling_rate": 1.0},

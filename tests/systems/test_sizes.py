@@ -1,4 +1,4 @@
-"""The largest sizes: taken as declared, and refused in one sentence from there on, before work or spending."""
+"""The largest sizes are taken, and what is larger is refused in one sentence, before work or spending."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "largest.py"
 SCRIPTS = runpy.run_path(str(SCRIPT), run_name="largest")
 WORDS = {
     "items": r"must have at most {most} items for {word}, got {got}: a .*(Raise|raise) max_items",
-    "pairs": r"must have at most {most} pairs of a user drawn and an item for {word}, got .*Lower sampling_rate",
-    "added edges": r"must have at most {most} reported edges that noise adds for {word}, got .*larger epsilon",
+    "pairs": r"must have at most {most} pairs of a user drawn and an item for {word}, .*Lower sampling_rate",
+    "added edges": r"must have at most {most} reported edges that noise adds for {word}, .*larger epsilon",
     "numbers": r"must have at most {most} numbers in the messages of a round for {word}, got .*sums='plain'",
 }
 
