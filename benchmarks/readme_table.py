@@ -59,9 +59,10 @@ def table() -> str:
         lines.append(f"| LightGCN to Recall@20 0.175 on Gowalla | {time} than the textbook loop |")
     if recbole is not None:
         equal, usual = recbole["equal_work"], recbole["as_it_comes"]
-        words = f"{equal['processor_ratio']:.0f} times less processor time than RecBole's at equal work (same "
-        words += f"loss, same {equal['steps_per_epoch']} steps); {usual['processor_ratio']:.0f} times as each "
-        lines.append(f"| LightGCN epoch on ML-1M | {words}comes, ours in {usual['steps_per_epoch']} steps |")
+        one, other = equal["processor_ratio"], usual["processor_ratio"]
+        words = f"{one:.0f} times less processor time than RecBole's at equal work (same loss, same "
+        words += f"{equal['steps_per_epoch']} steps); {other:.0f} times as each comes, ours in "
+        lines.append(f"| LightGCN epoch on ML-1M | {words}{usual['steps_per_epoch']} steps |")
     if implicit is not None:
         for kind, label in (("als", "iALS"), ("bpr", "BPR")):
             mine, theirs = implicit["ours"][kind], implicit["implicit"]["best"][kind]

@@ -12,7 +12,12 @@ from veilrec.systems import SYSTEMS
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "largest.py"
 LARGEST = runpy.run_path(str(SCRIPT), run_name="largest")
 pytestmark = pytest.mark.long
-CASES = [(word, number) for word in sorted(SYSTEMS) for number in range(len(LARGEST["cases"](word)))]
+CASES = [
+    (word, number)
+    for word in sorted(SYSTEMS)
+    for number, case in enumerate(LARGEST["cases"](word))
+    if not case.slow  # those are in docs/results/largest.json
+]
 
 
 @pytest.mark.parametrize(("word", "number"), CASES)
