@@ -42,7 +42,7 @@ from veilrec.systems.private_items import PrivateItems
 from veilrec.systems.sizes import check_size
 from veilrec.training import Array, Job
 
-MOST_ITEMS = 6_000
+MOST_ITEMS = 10_000
 _CELLS = 1 << 24
 
 
@@ -114,7 +114,7 @@ class DPGram(PrivateItems):
 def check_pairs(public: Dataset, word: str, kept: int, most: int) -> None:
     """Refuse more items than a matrix of items x items, its noise and its eigenvectors are made for.
 
-    >>> check_pairs(Dataset.from_arrays(["ann"], ["tea"]), "dp-gram", kept=6000, most=6000)
+    >>> check_pairs(Dataset.from_arrays(["ann"], ["tea"]), "dp-gram", kept=10_000, most=10_000)
     """
     because = "a number per pair of items is drawn and held"
     remedy = "Say popular_items, raise max_items, or use dp-spectral."
