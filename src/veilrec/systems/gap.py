@@ -49,6 +49,7 @@ from veilrec.training import (
     torch_stream,
     validation_score,
 )
+from veilrec.training.layout import Layout, floats
 
 SUMS = "sums over neighbours"
 
@@ -108,14 +109,14 @@ class GAP(VectorRecommender):
         return AggregationPerturbation(z, unit="user", most_edges=2)
 
     def _check_data(self, public: Dataset) -> None:
-        mechanism, nodes = self.mechanism(public.n_users), public.n_users + public.n_items
+        mechanism, nodes = self.mechanism(public.public_users), public.n_users + public.n_items
         check_lattice(mechanism.sigma / mechanism.sensitivity, nodes * self.embedding_size)
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
-        event = self.mechanism(public.n_users).event.named(SUMS).times(self.hops)
+        event = self.mechanism(public.public_users).event.named(SUMS).times(self.hops)
         seen = ("vectors and scores, computed from noisy sums of all users and items",)
         about = ("one interaction of a user", "interaction", "add-remove", "OF", seen)
-        delta, most = self._delta(public.n_users), public.n_items
+        delta, most = self._delta(public.public_users), public.n_items
         return (Claim(*about, (event,), delta, per_user=most),)  # type: ignore[arg-type]
 
     # -- steps 1 to 3 ---------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ class GAP(VectorRecommender):
         start = stream(job.seed, self.word, "start").standard_normal((graph.shape[0], size - 2))
 
         def draw() -> Array:
-            mechanism, noise = self.mechanism(users), job.noise.child(SUMS)
+            mechanism, noise = self.mechanism(job.train.public_users), job.noise.child(SUMS)
             x = beside(start, np.zeros(len(start)))
             sums = first = mechanism.release(graph, x, noise, "hop 1", label=SUMS)
             for hop in range(2, self.hops + 1):
@@ -141,13 +142,18 @@ class GAP(VectorRecommender):
 
     # -- step 4 ---------------------------------------------------------------------------------------
 
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        shared = {"item_vectors": floats("items", size), "fold_in": floats("items", size)}
+        return Layout(shared, {"user_vectors": floats("users", size)})
+
     def _fit(self, job: Job) -> None:
         assert job.guard is not None
         seen = job.train if job.valid is None else job.guard.take("interactions", STOPPING)
         first, x, sums = self._release(job)
         job.guard.close("interactions")
         users, n_items = job.train.n_users, job.train.n_items
-        sigma = self.mechanism(users).sigma
+        sigma = self.mechanism(job.train.public_users).sigma
         count = neighbours(first, floor=sigma)[:users]
         items = torch.from_numpy(x[users:])  # f_i
         liked = torch.from_numpy((sums[:users] / count[:, None]).astype(np.float32))  # s_u / n_u

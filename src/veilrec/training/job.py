@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,8 @@ class Job:
     guard: DataGuard | None = None
     key: str = ""
     """Of all that the fit depends on (:func:`fit_key`): what has another key was kept by another fit."""
+    salt: str = ""
+    """Of the key: drawn for each folder, so that keys of the same data differ from folder to folder."""
 
     # -- data -----------------------------------------------------------------------------------------
 
@@ -197,12 +201,15 @@ class Job:
         assert self.checkpoint is not None
         file = self.checkpoint / NOTES
         if not file.exists():
-            return {"key": self.key, "files": [], "reservations": [], "ended": False}
+            return {"key": self.key, "salt": self.salt, "files": [], "reservations": [], "ended": False}
         try:
             found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{file}: checkpoint must be readable, got {error}. {_ANEW}") from error
-        if not isinstance(found, dict) or not {"key", "files", "reservations", "ended"} <= found.keys():
+        if (
+            not isinstance(found, dict)
+            or not {"key", "salt", "files", "reservations", "ended"} <= found.keys()
+        ):
             raise ValueError(f"{file}: checkpoint must be readable, got notes without their parts. {_ANEW}")
         return found
 
@@ -250,14 +257,33 @@ def check_device(device: str) -> None:
         check(False, "device", "'auto', 'cpu' or that of a GPU that is here", device, "Say auto.")
 
 
-def fit_key(
-    word: str, settings: Mapping[str, Any], seed: int, data: str, valid: str | None, grade: str
-) -> str:
-    """The key of a fit: model, settings, seed, fingerprints of both data, and the grade of noise, if any.
+def folder_salt(folder: Path | None) -> str:
+    """The salt of a checkpoint folder: the one it keeps, or a new one.
 
-    >>> of = "bpr", {"epochs": 9}, 0, "fingerprint", None
-    >>> fit_key(*of, "secure") == fit_key(*of, "research")
+    >>> folder_salt(None) == folder_salt(None)
     False
     """
+    if folder is not None:
+        with suppress(OSError, ValueError):  # what cannot be read is refused later, by name
+            kept = json.loads((folder / NOTES).read_text(encoding="utf-8"))
+            if isinstance(kept, dict) and isinstance(kept.get("salt"), str):
+                return str(kept["salt"])
+    return secrets.token_hex(32)
+
+
+def fit_key(
+    word: str, settings: Mapping[str, Any], seed: int, data: str, valid: str | None, grade: str, salt: str
+) -> str:
+    """The key of a fit: model, settings, seed, fingerprints of both data, the grade of noise, and a salt.
+
+    Fingerprints are functions of private data, and a folder may be copied. With a salt that is drawn for each
+    folder, keys tell nobody that two folders are of the same data; and by a slow hash who has a folder and
+    guesses at its data pays for each guess.
+
+    >>> of = "bpr", {"epochs": 9}, 0, "fingerprint", None, "secure"
+    >>> fit_key(*of, "salt") == fit_key(*of, "salt"), fit_key(*of, "salt") == fit_key(*of, "another")
+    (True, False)
+    """
     about = [word, dict(settings), seed, data, valid, grade]
-    return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
+    plain = json.dumps(about, sort_keys=True, default=str).encode()
+    return hashlib.scrypt(plain, salt=salt.encode(), n=1 << 13, r=8, p=1, dklen=32).hex()
