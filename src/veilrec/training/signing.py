@@ -1,8 +1,8 @@
 """The signature of a model: who wrote these bytes, and that they are still the same.
 
 ``signature.json`` has the public key, every other member with its size and sha256, and an Ed25519 signature
-of that list. It says that the holder of the key signed these members together. It does not say that the holder
-is who you think (compare the fingerprint by another way), nor that what the statement says is true.
+of that list. It says that the holder of the key signed these members together. It does not say that the
+holder is who you think (compare the fingerprint by another way), nor that what the statement says is true.
 """
 
 from __future__ import annotations
