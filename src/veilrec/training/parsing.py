@@ -121,9 +121,10 @@ class Parser:
         if found["kind"] not in ("number", "text"):
             self.refuse(f"kind of {name}", "number or text", _shown(found["kind"]))
         wanted = is_code if numbers else is_text
-        wrong = next((value for value in values if not wanted(value)), None)
-        if wrong is not None or not values:
-            self.refuse(name, f"a list of {'whole numbers' if numbers else 'texts'}", _shown(wrong))
+        wrong = [value for value in values if not wanted(value)][:1]
+        if wrong or not values:
+            got = _shown(wrong[0]) if wrong else "none"
+            self.refuse(name, f"a list of {'whole numbers' if numbers else 'texts'}", got)
         ids = Ids(values)
         if len(ids) != len(values) or ids.numeric != numbers or ids.values.to_list() != values:
             self.refuse(name, "ids in order, each once", "others")
