@@ -123,9 +123,7 @@ def test_settings_that_promise_more_are_refused(saved, tmp_path: Path) -> None:
         about["settings"]["epsilon"] = 0.7
 
     for word in ("dp-gram", "gerai", "gerai-users", "pf-gnr", "pf-gnr-sums", "dpmf"):
-        with pytest.raises(
-            DataError, match=r"events of privacy\.json|noise must be what epsilon"
-        ):
+        with pytest.raises(DataError, match=r"events of privacy\.json|noise must be what epsilon"):
             vr.load_model(forged(saved[word], tmp_path / "m.veil", cheaper, "model.json"))
 
 

@@ -86,7 +86,8 @@ def _from_zip(path: Path) -> dict[str, Bytes]:
     except DataError:
         raise
     except _ODD as error:
-        raise DataError(f"the zip must be whole, got a damaged one ({error}). {AGAIN}", file=path) from error
+        # not in the words of zipfile, which quotes the file
+        raise DataError(f"the zip must be whole, got a damaged one. {AGAIN}", file=path) from error
 
 
 def _check_end(raw: Any, path: Path) -> None:
