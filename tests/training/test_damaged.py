@@ -241,6 +241,15 @@ def test_settings_are_all_there_and_of_their_types(members, tmp_path: Path, sett
         vr.load_model(written(tmp_path / "m.veil", edited(members, "model.json", settings=settings)))
 
 
+def test_layers_without_end_are_refused_at_once(data: vr.Dataset, tmp_path: Path) -> None:
+    path = vr.NGCF(epochs=1, embedding_size=4).fit(data, progress=False).save(tmp_path / "n.veil")
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    settings = json.loads(members["model.json"])["settings"] | {"layers": 2**61}
+    with pytest.raises(DataError, match="layers must be at most 1000"):
+        vr.load_model(written(path, edited(members, "model.json", settings=settings)))
+
+
 @pytest.mark.parametrize(
     ("ids", "said"),
     [

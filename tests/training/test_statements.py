@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,45 @@ def test_events_beyond_the_settings_are_in_the_plan(saved, tmp_path: Path) -> No
                 saved["gerai-paper"], tmp_path / "m.veil", lambda m: m["plan"].update(beyond=[]), "model.json"
             )
         )
+
+
+def test_a_plan_that_does_not_go_with_its_model_is_refused(saved, tmp_path: Path) -> None:
+    def other_purpose(about: dict[str, Any]) -> None:
+        about["plan"]["looked"] = ["nothing of importance"]
+
+    def other_profile(about: dict[str, Any]) -> None:
+        about["facts"]["profile"]["attributes"]["gender"]["categories"] = ["M", "F"]
+
+    with pytest.raises(DataError, match="looked of the plan must be purposes of the model"):
+        vr.load_model(forged(saved["dp-gram"], tmp_path / "m.veil", other_purpose, "model.json"))
+    with pytest.raises(DataError, match="profile of the facts must be that of the plan"):
+        vr.load_model(forged(saved["gerai"], tmp_path / "m.veil", other_profile, "model.json"))
+
+
+@pytest.mark.parametrize("word", ["gerai-users", "pf-gnr-sums"])
+@pytest.mark.parametrize("name", ["epochs", "sampling_rate", "epsilon"])
+def test_settings_that_would_take_ages_are_refused_at_once(
+    saved, tmp_path: Path, word: str, name: str
+) -> None:
+    """As many steps as a number can say, with as little or as much noise as one can say."""
+    wild = {"epochs": 2**61, "sampling_rate": 1e-9, "epsilon": 9999.0}
+
+    for noise in (1e-3, 1e6):
+
+        def heavy(statement: dict[str, Any], noise: float = noise) -> None:
+            for claim in statement["claims"]:
+                for event in claim["events"]:
+                    if "noise_multiplier" in event:
+                        event["noise_multiplier"] = noise
+
+        members = dict(saved[word])
+        about = json.loads(members["model.json"])
+        about["settings"][name] = wild[name]
+        members["model.json"] = json.dumps(about).encode()
+        began = time.perf_counter()
+        with pytest.raises(DataError):
+            vr.load_model(forged(members, tmp_path / "m.veil", heavy))
+        assert time.perf_counter() - began < 20
 
 
 # -- signatures ------------------------------------------------------------------------------------------

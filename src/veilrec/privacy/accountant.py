@@ -41,8 +41,10 @@ from veilrec.privacy.renyi import renyi_epsilon
 LOSS_STEP = 1e-3
 # Loss distributions are cut at a tail of 1e-15: below this power of ten they answer infinity.
 _SMALLEST_EXPONENT = -14.0
-# Wider loss distributions, in steps of the grid, are not composed: gigabytes, for an epsilon beyond 10,000.
-_MOST_STEPS = 2e7
+# Wider loss distributions, in steps of the grid, are not composed: gigabytes, for an epsilon of many thousands.
+_MOST_STEPS = 1e7
+# Nor are more sampled releases than this: they are composed one by one where the distribution is small.
+_MOST_RELEASES = 1_000_000
 
 
 def epsilon_of(
@@ -162,7 +164,8 @@ def _split(
 def _loss_epsilon(events: Sequence[Event], delta: float, neighbours: Neighbours) -> float:
     if all(isinstance(event, GaussianEvent) and event.sampling_rate == 1 for event in events):
         return gaussian_epsilon(_mu(events), delta)
-    if _width(events) > _MOST_STEPS * LOSS_STEP:
+    too_many = sum(event.count for event in events) > _MOST_RELEASES
+    if too_many or _width(events) > _MOST_STEPS * LOSS_STEP:
         return math.inf
     found = float(_loss(events, neighbours).get_epsilon(delta))
     # A small answer needs a finer grid, and is cheap on it.
@@ -212,7 +215,7 @@ def _width(events: Sequence[Event]) -> float:
             weight = np.exp(-np.square(np.linspace(-10.0, 10.0, 2001)) / 2)
             weight /= weight.sum()
             share = np.array([1 - q, q])
-            single = float(share @ (np.abs(loss) @ weight))
+            single = max(0.0, float(share @ (loss @ weight)))
             spread = float(share @ (np.square(loss) @ weight))
         mean, variance, reach = mean + event.count * single, variance + event.count * spread, reach + far
     return mean + 10 * math.sqrt(variance) + reach

@@ -25,6 +25,9 @@ _ANEW = (
 )
 
 
+MOST_LAYERS = 1000
+
+
 @dataclasses.dataclass(frozen=True)
 class Job:
     """Everything one fit is given: data, seed, device, where to keep checkpoints, whether to show bars.
@@ -235,6 +238,8 @@ def check_sizes(settings: Mapping[str, Any]) -> None:
         if name.endswith("epsilon") and isinstance(value, int | float):
             remedy = "With less nothing is told." if value < 1 else "With more nothing is hidden."
             check(1e-6 <= value <= 1e12, name, "from 1e-06 to 1e+12", value, remedy)
+        if name == "layers":
+            check(value <= MOST_LAYERS, name, f"at most {MOST_LAYERS}", value, "2 to 4 are usual.")
         if name == "learning_rate":
             check(value <= 1e3, name, "at most 1000", value, "0.001 to 0.1 is usual.")
 

@@ -215,6 +215,11 @@ def check_stated(model: Recommender, stated: Any, plan: Plan | None) -> Guarante
         expected = Guarantee.none(model.word, reads=model.reads).to_dict()
         _compare(stated, {**expected})
         return None
+    strange = sorted(set(plan.looked) - set(model.uncovered))
+    check(not strange, "looked of the plan", "purposes of the model", strange, _CHANGED)
+    profile = model.facts.get("profile", {}).get("attributes", {})
+    same = not plan.attributes or not profile or _undeclared(plan.attributes) == _undeclared(profile)
+    check(same, "profile of the facts", "that of the plan", "another", _CHANGED)
     given = stated["claims"]
     events = [Event.from_dict(event) for claim in given for event in claim["events"]]
     check(len(events) <= _MOST_EVENTS, "events of privacy.json", f"at most {_MOST_EVENTS}", len(events))
@@ -293,6 +298,14 @@ def _same(one: Any, other: Any) -> bool:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _undeclared(scheme: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """A scheme of attributes without who has declared it."""
+    return {
+        name: {key: value for key, value in about.items() if key != "declared"}
+        for name, about in scheme.items()
+    }
 
 
 def _outline(attribute: Attribute) -> dict[str, Any]:
