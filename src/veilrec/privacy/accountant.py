@@ -41,7 +41,7 @@ from veilrec.privacy.renyi import renyi_epsilon
 LOSS_STEP = 1e-3
 # Loss distributions are cut at a tail of 1e-15: below this power of ten they answer infinity.
 _SMALLEST_EXPONENT = -14.0
-# Wider loss distributions, in steps of the grid, are not composed: gigabytes, for an epsilon of many thousands.
+# Wider loss distributions, in steps of the grid, are not composed: gigabytes, for an epsilon of thousands.
 _MOST_STEPS = 1e7
 # Nor are more sampled releases than this: they are composed one by one where the distribution is small.
 _MOST_RELEASES = 1_000_000
