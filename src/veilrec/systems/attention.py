@@ -41,6 +41,7 @@ from veilrec.training import (
     torch_stream,
     validation_score,
 )
+from veilrec.training.layout import Layout, floats
 
 Loss = Callable[[Tensor, Tensor, int, int], Tensor]
 """Of h, the differences q, the epoch and the number of the batch in it."""
@@ -71,6 +72,7 @@ class AttentionRecommender(Recommender):
     scaling: ClassVar[Literal["public", "observed"]] = "observed"
     uses_numbers: ClassVar[bool] = True
     """Whether numeric attributes are part of the profile; if not, they are left out by name."""
+    describes: ClassVar[tuple[str, ...]] = ("attributes", "rating_range", "numbers", "extremes")
 
     def __post_init__(self) -> None:
         self.age_edges = check_edges("age_edges", self.age_edges, or_none=True)
@@ -164,6 +166,16 @@ class AttentionRecommender(Recommender):
             of_users, of_items = network(features, around)
             self.private["user_side"] = network.pair_user(of_users).numpy().copy()
             self.shared["item_side"] = network.pair_item(of_items).numpy().copy()
+
+    def _layout(self) -> Layout:
+        d = self.embedding_size
+        net = {"user_table": floats("width", d), "item_table": floats("items", d)}
+        net |= {name: floats(d) for name in ("attend_out", "h")}
+        layers = ("message.0", "message.2", "message.4", "attend_message", "out", "pair_item")
+        net |= {f"{name}.weight": floats(d, d) for name in (*layers, "attend_own", "pair_user")}
+        net |= {f"{name}.bias": floats(d) for name in layers}
+        shared = {f"net.{name}": spec for name, spec in net.items()} | {"item_side": floats("items", d)}
+        return Layout(shared, {"user_side": floats("users", d)})
 
     # -- serving --------------------------------------------------------------------------------------
 

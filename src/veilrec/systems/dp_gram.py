@@ -41,6 +41,7 @@ from veilrec.privacy.mechanisms import packed, unpacked
 from veilrec.systems.private_items import PrivateItems
 from veilrec.systems.sizes import check_size
 from veilrec.training import Array, Job
+from veilrec.training.layout import Spec, floats
 
 MOST_ITEMS = 10_000
 _CELLS = 1 << 24
@@ -88,6 +89,9 @@ class DPGram(PrivateItems):
 
     def _kept(self, public: Dataset) -> int:
         return min(public.n_items, self.popular_items or public.n_items)
+
+    def _kept_layout(self) -> dict[str, Spec]:
+        return {"table": floats("kept", "kept")}
 
     def _fit(self, job: Job) -> None:
         items = self._kept(job.train)

@@ -42,6 +42,7 @@ from veilrec.privacy import Claim, Event, Noise, UnboundedEvent
 from veilrec.privacy.mechanisms import ObjectivePerturbation
 from veilrec.systems.vectors import VectorRecommender, unit_rows
 from veilrec.training import Array, Job, release_once
+from veilrec.training.layout import Layout, floats
 
 _LABEL = "item vectors"
 _OWN = "a user's interactions for the user's own vector and list"
@@ -104,6 +105,10 @@ class DPMF(VectorRecommender):
             events += (_LEAK,)
         about = ("one interaction of a user", "interaction", "add-remove", "OF", ("all item vectors",))
         return (Claim(*about, events, per_user=public.n_items),)  # type: ignore[arg-type]
+
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        return Layout({"item_vectors": floats("items", size)}, {"user_vectors": floats("users", size)})
 
     def _fit(self, job: Job) -> None:
         assert job.guard is not None

@@ -50,6 +50,7 @@ from veilrec.training import (
     torch_stream,
     validation_score,
 )
+from veilrec.training.layout import Layout, floats
 
 SUMS = "sums over neighbours"
 
@@ -142,6 +143,11 @@ class GAP(VectorRecommender):
         return release_once(job, SUMS, draw)
 
     # -- step 4 ---------------------------------------------------------------------------------------
+
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        shared = {"item_vectors": floats("items", size), "fold_in": floats("items", size)}
+        return Layout(shared, {"user_vectors": floats("users", size)})
 
     def _fit(self, job: Job) -> None:
         assert job.guard is not None

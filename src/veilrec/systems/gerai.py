@@ -29,6 +29,7 @@ from veilrec.systems.attention import (
     taylor_loss,
 )
 from veilrec.training import STOPPING, Array, Job, Recommender, release_once
+from veilrec.training.layout import Layout, floats
 
 REPORTS = "profile reports"
 STATISTICS = "rating statistics of the profiles"
@@ -116,6 +117,9 @@ class GERAI(AttentionRecommender):
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         return attribute_claims(self._profiles(public), self.epsilon)
+
+    def _layout(self) -> Layout:
+        return super()._layout() | Layout({}, {"reports": floats("users", "told")})
 
     def _features(self, job: Job) -> Array:
         assert job.guard is not None
@@ -241,6 +245,10 @@ class GERAIPaper(AttentionRecommender):
             self.profile_epsilon,
             names=(*names, *about.number_names, *about.category_names),
         )
+
+    def _layout(self) -> Layout:
+        reports = {} if self.ablation == "NL" else {"reports": floats("users", "width")}
+        return super()._layout() | Layout({}, reports)
 
     def _features(self, job: Job) -> Array:
         assert job.guard is not None

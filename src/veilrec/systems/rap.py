@@ -49,6 +49,7 @@ from veilrec.training import (
     torch_stream,
     validation_score,
 )
+from veilrec.training.layout import Layout, floats
 
 _LABELS = UnboundedEvent(
     reason="attributes are the attacker's labels, and its gradients reach the model without noise",
@@ -123,6 +124,11 @@ class RAP(VectorRecommender):
         refused = bool(single) and (bool(self.attributes) or len(single) == len(asked))
         remedy = "Nothing is to be told apart: leave it out, or declare its categories."
         check(not refused, "attributes", "of two classes or more", single, remedy)
+
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        shared = {"item_vectors": floats("items", size), "item_bias": floats("items")}
+        return Layout(shared, {"user_vectors": floats("users", size)})
 
     def _fit(self, job: Job) -> None:
         data = job.take_bare("interactions", _PAIRS)

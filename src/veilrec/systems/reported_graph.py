@@ -32,8 +32,9 @@ from veilrec.systems.graphsage import GraphSAGE
 from veilrec.systems.lightgcn import LightGCN
 from veilrec.systems.ngcf import NGCF
 from veilrec.systems.sizes import check_size
-from veilrec.systems.vectors import GraphRecommender
+from veilrec.systems.vectors import NETWORK, GraphRecommender
 from veilrec.training import SEEN, STOPPING, Job, Labels, Recommender, release_once
+from veilrec.training.layout import Layout, places, pointers
 
 GRAPH = "graph report"
 MOST_FALSE = 10_000_000
@@ -139,9 +140,12 @@ class ReportedGraph(GraphRecommender, ABC):
         """The mechanism: ``perturb(graph, noise, label)``, and ``event`` or ``events``."""
 
     def _backbone(self, graph: Adjacency, generator: torch.Generator) -> nn.Module:
+        return self._plain()._backbone(graph, generator)
+
+    def _plain(self) -> GraphRecommender:
+        """The recommender whose backbone this one has."""
         common = [field.name for field in dataclasses.fields(GraphRecommender) if field.init]
-        plain = BACKBONES[self.backbone](**{name: getattr(self, name) for name in common})
-        return plain._backbone(graph, generator)
+        return BACKBONES[self.backbone](**{name: getattr(self, name) for name in common})
 
     def _check_data(self, public: Dataset) -> None:
         check_report(public, self.word, self._encoder())
@@ -151,6 +155,14 @@ class ReportedGraph(GraphRecommender, ABC):
         events = report_events(self._encoder())
         about = ("one interaction of a user", "interaction", "add-remove", self.kept_from, seen)
         return (Claim(*about, events, per_user=public.n_items),)  # type: ignore[arg-type]
+
+    def _layout(self) -> Layout:
+        graph = {
+            "graph_indptr": pointers("users", "graph_indices", rising="strictly"),
+            "graph_indices": places("items", "entries"),
+        }
+        network = {NETWORK + name: spec for name, spec in self._plain()._network_layout().items()}
+        return super()._layout() | Layout({}, graph | network)
 
     def _report(self, job: Job) -> sp.csr_matrix:
         """Step 1; the report is kept as what it is: released."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ Array = NDArray[Any]
 _ANEW = (
     "Choose another folder, or delete the whole folder to start anew: noise that is drawn anew is spent anew."
 )
+
+
+MOST_LAYERS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +53,8 @@ class Job:
     """Of all that the fit depends on (:func:`fit_key`): what has another key was kept by another fit."""
     held: list[Reservation] = dataclasses.field(default_factory=list)
     """What pays for the fit, if it draws noise; the folder and the ledger agree by a token (:meth:`keep`)."""
+    salt: str = ""
+    """Of the key: drawn for each folder, so that keys of the same data differ from folder to folder."""
 
     # -- data -----------------------------------------------------------------------------------------
 
@@ -106,6 +113,8 @@ class Job:
 
         file = self.file(name)
         file.parent.mkdir(parents=True, exist_ok=True)
+        if not (file.parent / NOTES).exists():
+            self._note()  # the salt of the key first: without it nothing that is kept could be read back
         changed = {}
         if self.held:
             tokens, token = self.new_token()
@@ -227,12 +236,19 @@ class Job:
         assert self.checkpoint is not None
         file = self.checkpoint / NOTES
         if not file.exists():
-            return {"key": self.key, "files": [], "reservations": [], "tokens": [], "ended": False}
+            return {
+                "key": self.key,
+                "salt": self.salt,
+                "files": [],
+                "reservations": [],
+                "tokens": [],
+                "ended": False,
+            }
         try:
             found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{file}: checkpoint must be readable, got {error}. {_ANEW}") from error
-        parts = {"key", "files", "reservations", "tokens", "ended"}
+        parts = {"key", "salt", "files", "reservations", "tokens", "ended"}
         if not isinstance(found, dict) or not parts <= found.keys():
             raise ValueError(f"{file}: checkpoint must be readable, got notes without their parts. {_ANEW}")
         return found
@@ -259,6 +275,8 @@ def check_sizes(settings: Mapping[str, Any]) -> None:
         if name.endswith("epsilon") and isinstance(value, int | float):
             remedy = "With less nothing is told." if value < 1 else "With more nothing is hidden."
             check(1e-6 <= value <= 1e12, name, "from 1e-06 to 1e+12", value, remedy)
+        if name == "layers":
+            check(value <= MOST_LAYERS, name, f"at most {MOST_LAYERS}", value, "2 to 4 are usual.")
         if name == "learning_rate":
             check(value <= 1e3, name, "at most 1000", value, "0.001 to 0.1 is usual.")
 
@@ -281,14 +299,33 @@ def check_device(device: str) -> None:
         check(False, "device", "'auto', 'cpu' or that of a GPU that is here", device, "Say auto.")
 
 
-def fit_key(
-    word: str, settings: Mapping[str, Any], seed: int, data: str, valid: str | None, grade: str
-) -> str:
-    """The key of a fit: model, settings, seed, fingerprints of both data, and the grade of noise, if any.
+def folder_salt(folder: Path | None) -> str:
+    """The salt of a checkpoint folder: the one it keeps, or a new one.
 
-    >>> of = "bpr", {"epochs": 9}, 0, "fingerprint", None
-    >>> fit_key(*of, "secure") == fit_key(*of, "research")
+    >>> folder_salt(None) == folder_salt(None)
     False
     """
+    if folder is not None:
+        with suppress(OSError, ValueError):  # what cannot be read is refused later, by name
+            kept = json.loads((folder / NOTES).read_text(encoding="utf-8"))
+            if isinstance(kept, dict) and isinstance(kept.get("salt"), str):
+                return str(kept["salt"])
+    return secrets.token_hex(32)
+
+
+def fit_key(
+    word: str, settings: Mapping[str, Any], seed: int, data: str, valid: str | None, grade: str, salt: str
+) -> str:
+    """The key of a fit: model, settings, seed, fingerprints of both data, the grade of noise, and a salt.
+
+    Fingerprints are functions of private data, and a folder may be copied. With a salt that is drawn for each
+    folder, keys tell nobody that two folders are of the same data; and by a slow hash who has a folder and
+    guesses at its data pays for each guess.
+
+    >>> of = "bpr", {"epochs": 9}, 0, "fingerprint", None, "secure"
+    >>> fit_key(*of, "salt") == fit_key(*of, "salt"), fit_key(*of, "salt") == fit_key(*of, "another")
+    (True, False)
+    """
     about = [word, dict(settings), seed, data, valid, grade]
-    return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
+    plain = json.dumps(about, sort_keys=True, default=str).encode()
+    return hashlib.scrypt(plain, salt=salt.encode(), n=1 << 13, r=8, p=1, dklen=32).hex()
