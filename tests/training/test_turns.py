@@ -259,9 +259,9 @@ for line in sys.stdin:
 @pytest.fixture
 def nursery() -> Iterator[subprocess.Popen[str]]:
     words = [sys.executable, "-c", NURSERY]
-    with subprocess.Popen(words, stdin=-1, stdout=-1, text=True, bufsize=1) as one:
+    with subprocess.Popen(words, stdin=-1, stdout=-1, text=True, bufsize=1, start_new_session=True) as one:
         yield one
-        one.stdin.close()
+        os.killpg(one.pid, signal.SIGKILL)  # with a child that works where it should have been refused
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
