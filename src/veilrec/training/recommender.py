@@ -231,9 +231,9 @@ class Recommender(ABC):
             check_count("declared_users", declared_users)
             train = dataclasses.replace(train, declared_users=declared_users)
         guard = DataGuard(train, valid)
-        before = copy.deepcopy(self.settings())
         self._forget()
         self._check_data(guard.public)
+        before = _plain(self)
         claims = self._claims(guard.public)
         plan = foretelling(self, guard.public, claims) if claims else None
         noise = Noise.secure() if secure else Noise.research(seed, self.word)
@@ -262,7 +262,7 @@ class Recommender(ABC):
         began = time.perf_counter()
         try:
             self._fit(job)
-            changed = [name for name, value in self.settings().items() if not _same(value, before[name])]
+            changed = [name for name, value in _plain(self).items() if claims and value != before[name]]
             check(not changed, "settings", "left as they are by a fit", changed, "Keep results elsewhere.")
             chosen = tuned or any("valid" in entry for entry in job.log)  # of settings, or of epochs
             self._state(job, claims, plan, chosen)
@@ -525,9 +525,6 @@ class Recommender(ABC):
         return save_model(self, path, part=part, sign=sign)
 
 
-def _same(value: Any, before: Any) -> bool:
-    """Whether a setting is what it was; one that cannot be compared is not."""
-    try:
-        return bool(value == before)
-    except ValueError:  # arrays
-        return False
+def _plain(model: Recommender) -> dict[str, str]:
+    """The settings as text, by which a fit that changes one is found out."""
+    return {name: repr(value) for name, value in model.settings().items()}
