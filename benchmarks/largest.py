@@ -1,7 +1,7 @@
 """Every model at the largest size that it takes: seconds and peak memory, each in a process of its own.
 
-    python benchmarks/largest.py             # all models, and a record
-    python benchmarks/largest.py ease bpr    # some, no record
+    python benchmarks/largest.py             # all models
+    python benchmarks/largest.py ease bpr    # some: the rest of the record stays
 
 Where a model refuses more than so many items, or pairs, or numbers in messages, it is run at exactly that
 limit. What the others hold grows with users, items and interactions, each for itself: they are run on 200,000
@@ -136,20 +136,21 @@ def main() -> int:
     )
     parser.add_argument("words", nargs="*", metavar="model")
     parser.add_argument("--here", type=int, default=None, help="the number of a case, in this process")
-    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--out", type=Path, default=Path("docs/results/largest.json"))
     chosen = parser.parse_args()
     if chosen.here is not None:
         print(json.dumps(run(chosen.words[0], chosen.here)))
         return 0
-    found: dict[str, list[dict[str, Any]]] = {}
+    kept = json.loads(chosen.out.read_text(encoding="utf-8"))["models"] if chosen.out.exists() else {}
+    failed = False
     for word in chosen.words or SYSTEMS:
-        found[word] = [in_child(word, number) for number in range(len(cases(word)))]
-        print(word, found[word], flush=True)
-    out = chosen.out or (None if chosen.words else Path("docs/results/largest.json"))
-    if out is not None:
-        record = {"command": "python benchmarks/largest.py", "most_gb": MOST_GB, "models": found}
-        write_json(out, {**record, "environment": environment()})
-    return int(any("failed" in one for several in found.values() for one in several))
+        kept[word] = [in_child(word, number) for number in range(len(cases(word)))]
+        print(word, kept[word], flush=True)
+        failed |= any("failed" in one for one in kept[word])
+        models = {name: kept[name] for name in SYSTEMS if name in kept}
+        record = {"command": "python benchmarks/largest.py", "most_gb": MOST_GB, "models": models}
+        write_json(chosen.out, {**record, "environment": environment()})
+    return int(failed)
 
 
 if __name__ == "__main__":

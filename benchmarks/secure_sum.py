@@ -410,9 +410,7 @@ def main() -> int:
     )
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--items", type=int, default=1682)
-    parser.add_argument(
-        "--peer-only", action="store_true", help="renew part 1 of a record alone"
-    )
+    parser.add_argument("--peer-only", action="store_true", help="renew part 1 of a record alone")
     parser.add_argument("--out", type=Path, default=Path("docs/results/secure-sum.json"))
     chosen = parser.parse_args()
     small = beside_python_paillier()
