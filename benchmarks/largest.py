@@ -51,8 +51,8 @@ class Case:
         return SYSTEMS[word](**{**short, **self.settings})
 
 
-def limited() -> dict[str, list[Case]]:
-    """The models that refuse what is larger, at their limits."""
+def special() -> dict[str, list[Case]]:
+    """The models that refuse what is larger, at their limits, and those that take long."""
     ease = vr.EASE().max_items
     devices, size = 64, SHORT["embedding_size"]
     items = (MOST_NUMBERS // devices - 2) // size - devices
@@ -63,9 +63,13 @@ def limited() -> dict[str, list[Case]]:
     ]
     edges = f"{MOST_FALSE:,} added edges"
     few = WIDE[0] / 2 / MOST_FALSE * (1 + 1e-9)  # epsilon of the degrees: half a scale more for each user
+    fewer = (10_000, WIDE[1], 200_000)  # the time of these two grows with users x items
     return {
+        "blurme": [Case(fewer)],
         "ease": [Case((20_000, ease, 400_000), {}, f"{ease:,} items")],
+        "dp-als": [Case(WIDE, {"popular_items": None, "embedding_size": 32})],
         "dp-gram": pairs,
+        "dp-spectral": [Case(WIDE, {"popular_items": None, "rank": 32})],
         "gerai-functional": pairs,
         "dpae": [Case((1 << 12, MOST_CELLS >> 12, 200_000), {"sampling_rate": 1.0}, f"{MOST_CELLS:,} pairs")],
         "dprr": [Case(WIDE, {"epsilon": 10 * few}, edges)],
@@ -75,7 +79,7 @@ def limited() -> dict[str, list[Case]]:
             Case((devices, items, 200_000), {**masked, "batches": 1}, f"{MOST_NUMBERS:,} numbers"),
         ],
         "pf-gnr-sums": [
-            Case((20_000, WIDE[1], 200_000), {"sampling_rate": 1.0}),  # time grows with users x items
+            Case(fewer, {"sampling_rate": 1.0}),
             Case(
                 (devices, MOST_NUMBERS // devices // size, 200_000),
                 {**masked, "sampling_rate": 1.0},
@@ -87,7 +91,7 @@ def limited() -> dict[str, list[Case]]:
 
 def cases(word: str) -> list[Case]:
     """What is run of a model."""
-    return limited().get(word, [Case()])
+    return special().get(word, [Case()])
 
 
 def run(word: str, number: int) -> dict[str, Any]:
