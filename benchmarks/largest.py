@@ -1,7 +1,7 @@
 """Every model at the largest size that it takes: seconds and peak memory, each in a process of its own.
 
-    python benchmarks/largest.py             # all models, and a record
-    python benchmarks/largest.py ease bpr    # some, no record
+    python benchmarks/largest.py             # all models
+    python benchmarks/largest.py ease bpr    # some: the rest of the record stays
 
 Where a model refuses more than so many items, or pairs, or numbers in messages, it is run at exactly that
 limit. What the others hold grows with users, items and interactions, each for itself: they are run on 200,000
@@ -51,8 +51,8 @@ class Case:
         return SYSTEMS[word](**{**short, **self.settings})
 
 
-def limited() -> dict[str, list[Case]]:
-    """The models that refuse what is larger, at their limits."""
+def special() -> dict[str, list[Case]]:
+    """The models that refuse what is larger, at their limits, and those that take long."""
     ease = vr.EASE().max_items
     devices, size = 64, SHORT["embedding_size"]
     items = (MOST_NUMBERS // devices - 2) // size - devices
@@ -63,9 +63,13 @@ def limited() -> dict[str, list[Case]]:
     ]
     edges = f"{MOST_FALSE:,} added edges"
     few = WIDE[0] / 2 / MOST_FALSE * (1 + 1e-9)  # epsilon of the degrees: half a scale more for each user
+    fewer = (10_000, WIDE[1], 200_000)  # the time of these two grows with users x items
     return {
+        "blurme": [Case(fewer)],
         "ease": [Case((20_000, ease, 400_000), {}, f"{ease:,} items")],
+        "dp-als": [Case(WIDE, {"popular_items": None, "embedding_size": 32})],
         "dp-gram": pairs,
+        "dp-spectral": [Case(WIDE, {"popular_items": None, "rank": 32})],
         "gerai-functional": pairs,
         "dpae": [Case((1 << 12, MOST_CELLS >> 12, 200_000), {"sampling_rate": 1.0}, f"{MOST_CELLS:,} pairs")],
         "dprr": [Case(WIDE, {"epsilon": 10 * few}, edges)],
@@ -75,7 +79,7 @@ def limited() -> dict[str, list[Case]]:
             Case((devices, items, 200_000), {**masked, "batches": 1}, f"{MOST_NUMBERS:,} numbers"),
         ],
         "pf-gnr-sums": [
-            Case((20_000, WIDE[1], 200_000), {"sampling_rate": 1.0}),  # time grows with users x items
+            Case(fewer, {"sampling_rate": 1.0}),
             Case(
                 (devices, MOST_NUMBERS // devices // size, 200_000),
                 {**masked, "sampling_rate": 1.0},
@@ -87,7 +91,7 @@ def limited() -> dict[str, list[Case]]:
 
 def cases(word: str) -> list[Case]:
     """What is run of a model."""
-    return limited().get(word, [Case()])
+    return special().get(word, [Case()])
 
 
 def run(word: str, number: int) -> dict[str, Any]:
@@ -136,20 +140,21 @@ def main() -> int:
     )
     parser.add_argument("words", nargs="*", metavar="model")
     parser.add_argument("--here", type=int, default=None, help="the number of a case, in this process")
-    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--out", type=Path, default=Path("docs/results/largest.json"))
     chosen = parser.parse_args()
     if chosen.here is not None:
         print(json.dumps(run(chosen.words[0], chosen.here)))
         return 0
-    found: dict[str, list[dict[str, Any]]] = {}
+    kept = json.loads(chosen.out.read_text(encoding="utf-8"))["models"] if chosen.out.exists() else {}
+    failed = False
     for word in chosen.words or SYSTEMS:
-        found[word] = [in_child(word, number) for number in range(len(cases(word)))]
-        print(word, found[word], flush=True)
-    out = chosen.out or (None if chosen.words else Path("docs/results/largest.json"))
-    if out is not None:
-        record = {"command": "python benchmarks/largest.py", "most_gb": MOST_GB, "models": found}
-        write_json(out, {**record, "environment": environment()})
-    return int(any("failed" in one for several in found.values() for one in several))
+        kept[word] = [in_child(word, number) for number in range(len(cases(word)))]
+        print(word, kept[word], flush=True)
+        failed |= any("failed" in one for one in kept[word])
+        models = {name: kept[name] for name in SYSTEMS if name in kept}
+        record = {"command": "python benchmarks/largest.py", "most_gb": MOST_GB, "models": models}
+        write_json(chosen.out, {**record, "environment": environment()})
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import veilrec as vr
 from veilrec.privacy.mechanisms import AggregationPerturbation
 from veilrec.privacy.noise import Noise
 from veilrec.systems import GAP
-from veilrec.systems.gap import attraction, beside, neighbours, spread
+from veilrec.systems.gap import attraction, beside, neighbours, repulsion, spread
 
 
 def data() -> vr.Dataset:
@@ -129,3 +129,26 @@ def test_beats_popularity_without_much_noise() -> None:
     null = vr.Popularity().fit(parts.train)
     ours, base = (vr.evaluate(m, parts, k=10, progress=False).mean()["recall@10"] for m in (model, null))
     assert ours > 1.5 * base
+
+
+def test_scores_are_held_in_parts_and_give_the_same_gradients() -> None:
+    generator = torch.Generator().manual_seed(1)
+    p, q = (torch.randn(n, 5, generator=generator, requires_grad=True) for n in (23, 7))
+    weight, held = torch.rand(23, generator=generator), []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        held.append(tensor.numel())
+        return tensor
+
+    found = {}
+    for cells in (1, 30, 1 << 24):
+        held.clear()
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            loss = repulsion(p, q, weight, cells=cells)
+        found[cells] = (loss, *torch.autograd.grad(loss, (p, q))), max(held, default=0)
+    (whole, at_once), *rest = found.pop(1 << 24), *found.values()
+    assert at_once == 23 * 7  # negative control: all scores are kept for the gradient
+    for parts, most in rest:
+        assert most < 23 * 7
+        for one, other in zip(parts, whole):
+            torch.testing.assert_close(one, other)

@@ -36,7 +36,7 @@ def people(users: int, items: int) -> Dataset:
 
 LIMITED = [
     pytest.param(word, case, id=f"{word}: {case.limit}")
-    for word, several in SCRIPTS["limited"]().items()
+    for word, several in SCRIPTS["special"]().items()
     for case in several
     if case.limit and word != "pf-gnr"  # which thins its report out
 ]

@@ -31,6 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from veilrec.core import check_count, check_fraction, check_non_negative, check_positive, stream
 from veilrec.data import Dataset, id_normals
@@ -169,8 +170,7 @@ class GAP(VectorRecommender):
         def step(epoch: int) -> float:
             drawn = stream(job.seed, self.word, "epoch", epoch).choice(n_items, pool, replace=False)
             p, q = heads(liked, items[torch.from_numpy(np.sort(drawn))])
-            spread_out = (weight * torch.logsumexp(p @ q.T, dim=1)).sum()
-            loss = spread_out - attraction(liked, heads.user, heads.item, weight, sigma / count)
+            loss = repulsion(p, q, weight) - attraction(liked, heads.user, heads.item, weight, sigma / count)
             return descend(loss, optimiser, parameters, self.weight_decay)
 
         def final() -> tuple[Array, Array]:
@@ -202,6 +202,23 @@ class _Heads(nn.Module):
 
     def forward(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
         return users @ self.user, items @ self.item
+
+
+def repulsion(p: Tensor, q: Tensor, weight: Tensor, cells: int = 1 << 24) -> Tensor:
+    """sum_u weight_u log sum_i exp(p_u . q_i); at most ``cells`` scores are held at a time, and made twice.
+
+    >>> round(repulsion(torch.zeros(3, 2), torch.zeros(4, 2), torch.ones(3)).item(), 4)
+    4.1589
+    """
+
+    def part(own: Tensor, share: Tensor) -> Tensor:
+        return torch.as_tensor((share * torch.logsumexp(own @ q.T, dim=1)).sum())
+
+    at_once = max(1, cells // len(q))
+    if at_once >= len(p):
+        return part(p, weight)
+    parts = [slice(first, first + at_once) for first in range(0, len(p), at_once)]
+    return torch.stack([checkpoint(part, p[own], weight[own], use_reentrant=False) for own in parts]).sum()
 
 
 def attraction(liked: Tensor, b: Tensor, w: Tensor, weight: Tensor, noise: Array) -> Tensor:
