@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import os
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -99,11 +100,17 @@ def read_report(report: Path) -> dict[str, list[tuple[str, str]]]:
         for tag, word in (("failure", "failed"), ("error", "error"), ("skipped", "skipped")):
             told = case.find(tag)
             if told is not None:
-                found[word].append((node, " ".join(told.get("message", "").split())[:200]))
+                found[word].append((node, _line(told.get("message", ""))))
                 break
         else:
             found["passed"].append((node, ""))
     return found
+
+
+def _line(message: str) -> str:
+    """One line, without the paths of a machine and what changes from run to run."""
+    line = re.sub(r"(?<![\w.])/(?:[\w.-]+/)+[\w.-]*|0x[0-9a-f]{6,}", "...", " ".join(message.split()))
+    return line[:160]
 
 
 def try_unchanged(folder: Path, faults: list[Fault], jobs: int) -> list[str]:
@@ -130,7 +137,7 @@ def judge(run: Run) -> tuple[str, str, str]:
         return "killed", *failed[0]
     if errors:
         return "error", *errors[0]
-    return ("survived" if run.code in (0, 1) else "error"), "", run.output.strip().splitlines()[-1][:200]
+    return ("survived" if run.code in (0, 1) else "error"), "", _line(run.output[-160:])
 
 
 def try_fault(folder: Path, fault: Fault) -> Outcome:

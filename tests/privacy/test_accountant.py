@@ -21,6 +21,7 @@ from veilrec.privacy import (
     SkellamEvent,
     UnboundedEvent,
     UnsupportedEvent,
+    default_delta,
     delta_of,
     epsilon_of,
     gaussian_multiplier,
@@ -233,6 +234,15 @@ class TestSkellam:
         assert alone < both < 2 * alone
         assert alone < epsilon_of([skellam, steps(5.0, 0.1, 10)], DELTA) < both
 
+    def test_delta_is_shared_out_beside_gaussian_noise(self) -> None:
+        """What has no common curve is added, each part at a share of delta: never both at the whole of it."""
+        skellam = SkellamEvent(variance=1e10, l2=2e4, l1=1e6, count=10)
+        for gaussian in (steps(5.0, 0.1, 100), steps(1.5, 0.02, 300)):
+            together = epsilon_of([skellam, gaussian], DELTA)
+            halves = [epsilon_of([event], DELTA / 2) for event in (skellam, gaussian)]
+            assert together == pytest.approx(sum(halves), rel=1e-9)
+            assert together > 1.01 * sum(epsilon_of([event], DELTA) for event in (skellam, gaussian))
+
 
 class TestComposition:
     def test_pure_parts_are_added(self) -> None:
@@ -349,6 +359,16 @@ class TestCalibration:
         assert 3.0 * (1 - 1e-3) <= epsilon_of([fixed, steps(z, count=20)], DELTA) <= 3.0
         with pytest.raises(ValueError, match="Another part already costs more"):
             smallest_noise(lambda x: [fixed, steps(x)], 0.9, DELTA)
+
+    def test_delta_falls_with_the_number_of_users(self) -> None:
+        """Near 1 / N a mechanism may publish one of N people whole, and keep its budget."""
+        found = [default_delta(users) for users in (10, 30_000, 50_000, 10**6, 10**9)]
+        assert found[:2] == [1e-5, 1e-5]
+        assert found == sorted(found, reverse=True)
+        for users, delta in zip((50_000, 10**6, 10**9), found[2:]):
+            assert delta == pytest.approx(users**-1.1)
+        with pytest.raises(ValueError, match="delta must be below 1 / 1000"):
+            default_delta(1000, 1e-3)
 
     def test_skellam_search(self) -> None:
         def events(variance):
