@@ -1,4 +1,4 @@
-"""The list of faults holds: each stands in the source as it is, is valid Python, and names tests that exist."""
+"""The list of faults: each stands in the source as it is, is valid Python, and names tests that exist."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FAULTS = faults.read_faults()
 
 @cache
 def names_in(file: Path) -> set[tuple[str, ...]]:
-    """The functions of a test file, and those of its classes: ("test_a",), ("TestB", "test_c"), ("TestB",)."""
+    """Functions and classes of a test file, and the functions of its classes."""
     found: set[tuple[str, ...]] = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef):

@@ -119,7 +119,12 @@ def try_unchanged(folder: Path, faults: list[Fault], jobs: int) -> list[str]:
     lots = [named[start::jobs] for start in range(jobs) if named[start::jobs]]
     with ThreadPoolExecutor(len(lots)) as pool:
         runs = list(pool.map(lambda lot: run_tests(folder, lot, limit=10 * LIMIT), lots))
-    bad = [f"{node}: {says}" for run in runs for word in ("failed", "error") for node, says in run.cases[word]]
+    bad = [
+        f"{node}: {says}"
+        for run in runs
+        for word in ("failed", "error")
+        for node, says in run.cases.get(word, [])
+    ]
     passed = {node for run in runs for node, _ in run.cases.get("passed", [])}
     # A parametrised test counts by its cases; one that was skipped has not shown anything.
     bad += [

@@ -13,7 +13,12 @@ from veilrec.privacy.mechanisms.additive import Additive
 
 SIZE = 100_000
 # For each kind: the deviation in units of noise_multiplier x sensitivity, and the kurtosis.
-KINDS = {Gaussian: (1.0, 3), Laplace: (math.sqrt(2), 6), DiscreteGaussian: (1.0, 3), DiscreteLaplace: (1.41, 6)}
+KINDS: dict[type[Additive], tuple[float, int]] = {
+    Gaussian: (1.0, 3),
+    Laplace: (math.sqrt(2), 6),
+    DiscreteGaussian: (1.0, 3),
+    DiscreteLaplace: (math.sqrt(2), 6),
+}
 
 
 def as_wide_as_stated(mechanism: Additive, drawn: np.ndarray, sigmas: float) -> bool:
