@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -70,6 +71,26 @@ class TestTraps:
         assert epsilon_of([event], DELTA) == pytest.approx(3.71, abs=0.01)
         assert epsilon_of([event], DELTA, "replace") == pytest.approx(8.39, abs=0.01)
         assert epsilon_of([event], DELTA, "replace") == epsilon_of([steps(10.0, count=300)], DELTA)
+
+    @pytest.mark.parametrize(
+        ("added", "replaced"),
+        [
+            (PureEvent(epsilon=0.3, count=4), {"epsilon": 0.6}),
+            (LaplaceEvent(noise_multiplier=3.0, count=4), {"noise_multiplier": 1.5}),
+            (steps(6.0, count=4), {"noise_multiplier": 3.0}),
+            (SkellamEvent(variance=900.0, l2=3.0, l1=40.0, count=4), {"l2": 6.0, "l1": 80.0}),
+        ],
+        ids=lambda one: getattr(one, "kind", ""),
+    )
+    def test_replacing_is_twice_the_distance_of_adding(self, added, replaced) -> None:
+        """In every number of an event, and as if it had been stated so."""
+        stated = replace(added, neighbours="replace", **replaced)
+        found = epsilon_of([added], DELTA, "replace")
+        assert found == pytest.approx(epsilon_of([stated], DELTA, "replace"), rel=1e-9)
+        assert found > 1.5 * epsilon_of([added], DELTA)
+        for name in replaced:  # each of the numbers counts
+            part = replace(stated, **{name: getattr(added, name)})
+            assert epsilon_of([part], DELTA, "replace") != pytest.approx(found, rel=1e-6), name
 
     def test_a_distance_proven_for_replacing_is_not_doubled_again(self) -> None:
         proven = steps(5.0, neighbours="replace")
