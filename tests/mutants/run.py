@@ -94,9 +94,9 @@ def read_report(report: Path) -> dict[str, list[tuple[str, str]]]:
     if not report.exists():
         return found
     for case in ElementTree.parse(report).iter("testcase"):
-        file, group = case.get("file", ""), case.get("classname", "").split(".")
-        group = group[len(Path(file).with_suffix("").parts) :]
-        node = "::".join([file, *group, case.get("name", "")])
+        file, name = case.get("file", ""), case.get("name", "")
+        group = case.get("classname", "").split(".")[len(Path(file).parts) :]  # tests.room.test_it.TestClass
+        node = "::".join([file, *group, name]) if file else name
         for tag, word in (("failure", "failed"), ("error", "error"), ("skipped", "skipped")):
             told = case.find(tag)
             if told is not None:
