@@ -576,6 +576,7 @@ def test_resume_never_goes_back_or_beyond() -> None:
     run.resume_at(0)
     assert run.noise.events == []
     run.resume_at(20)
+    assert [event.count for event in run.noise.events] == [20]  # paid for, whether or not another step comes
     with pytest.raises(ValueError, match="steps must be at most 20"):
         run.step(gather)
     for taken in (19, 21):
