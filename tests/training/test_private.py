@@ -380,6 +380,10 @@ class Mixing(Taste):
             return torch.logsumexp(scores, 1) - scores.diagonal()
         if self.how == "earlier users":
             own = own.cumsum(0)
+        if self.how == "a gradient without a value":  # no loss changes by it, and every gradient does
+            own = own + (own.mean(0) - own.mean(0).detach())
+        if self.how == "behind dropout":  # where losses differ from pass to pass, their values tell nothing
+            own = nn.functional.dropout(own, 0.1) - own.mean(0)
         losses = (own * self.items(liked).mean(1)).sum(1)
         if self.how == "mean over the batch":
             return losses / len(losses)
@@ -405,6 +409,8 @@ class Mixing(Taste):
         "a weight without gradient",
         "shifted",
         "a buffer",
+        "a gradient without a value",
+        "behind dropout",
     ],
 )
 def test_losses_that_mix_users_are_refused_and_nothing_is_spent(how: str) -> None:
