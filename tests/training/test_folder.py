@@ -45,7 +45,7 @@ class Gate:
 
         def waiting(job) -> None:
             self.reached.set()
-            assert self.opened.wait(180)
+            assert self.opened.wait(30)
             honest(job)
 
         model._fit = waiting  # type: ignore[method-assign]
@@ -56,7 +56,7 @@ def test_of_two_threads_in_a_folder_one_draws_and_one_is_refused(data, ledger, t
     gate, folder = Gate(), tmp_path / "kept"
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(gate.on(DPGram()).fit, data, checkpoint=folder, ledger=ledger, **ABOUT)
-        assert gate.reached.wait(180)
+        assert gate.reached.wait(30)
         for same in (folder, folder.parent / "x" / ".." / "kept", str(folder)):
             with pytest.raises(ValueError, match=r"checkpoint must be free, got .*kept'\. Another fit is at"):
                 DPGram().fit(data, checkpoint=same, ledger=ledger, **ABOUT)
@@ -74,7 +74,7 @@ def test_a_copy_of_a_folder_has_the_same_reservation_and_no_second_holder(data, 
     gate, folder, copy = Gate(), tmp_path / "kept", tmp_path / "copy"
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(gate.on(DPGram()).fit, data, checkpoint=folder, ledger=ledger, **ABOUT)
-        assert gate.reached.wait(180)
+        assert gate.reached.wait(30)
         shutil.copytree(folder, copy)
         with pytest.raises(ValueError, match=r"reservation must be free, got .* process or thread is at"):
             DPGram().fit(data, checkpoint=copy, ledger=ledger, **ABOUT)
