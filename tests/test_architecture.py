@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "privacy": {"core"},
     "crypto": {"core"},
     "models": {"core", "data"},
-    "training": {"core", "data", "metrics", "privacy", "models"},
+    "training": {"core", "data", "metrics", "privacy", "crypto", "models"},
     "federated": {"core", "data", "metrics", "privacy", "crypto", "models", "training"},
     "systems": {"core", "data", "metrics", "privacy", "crypto", "models", "training", "federated"},
     "attacks": {"core", "data", "metrics", "privacy", "models"},

@@ -19,11 +19,23 @@ from veilrec.data import imported_dir, load
 from veilrec.systems import SYSTEMS
 
 SMALL = "synthetic:80,50,1600"
-COMMANDS = ["demo", "models", "fit", "recommend", "evaluate", "compare", "tune", "reproduce", "report"]
+COMMANDS = [
+    "demo",
+    "models",
+    "fit",
+    "recommend",
+    "evaluate",
+    "compare",
+    "tune",
+    "reproduce",
+    "report",
+    "verify",
+]
 GROUPS = {
     "audit": ("mechanism", "mutant"),
     "budget": ("set", "show", "history"),
     "data": ("list", "info", "get", "import"),
+    "keys": ("new",),
 }
 
 
@@ -131,7 +143,7 @@ def test_finished_runs_are_kept_and_others_refused():
     words = ["fit", "popularity", "--data", SMALL, "--out", "runs/pop"]
     call(*words)
     assert "is finished already; nothing was done" in call(*words).stderr
-    refused = call(*words, "--seed", "2", code=2)
+    refused = call(*words, "--seed", "2", code=1)
     assert "seed was 0 and is 2" in refused.stderr
     assert machine(*words, "--seed", "2", "--overwrite")["seed"] == 2
 
@@ -159,7 +171,7 @@ def test_compare_without_matplotlib_still_ends_well(monkeypatch, tmp_path):
 
 def test_tune_without_optuna_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    refused = call("tune", "neumf", "--data", SMALL, code=2)
+    refused = call("tune", "neumf", "--data", SMALL, code=1)
     assert refused.stderr.startswith("error: tuning needs the package 'optuna'")
     assert 'pip install "veilrec[tune]"' in refused.stderr
 
@@ -207,7 +219,7 @@ def test_data_import_list_info(tmp_path):
     assert "shop" in call("data", "list").stdout
     assert machine("data", "info", "shop")["fingerprint"] == info["fingerprint"]
     assert "240 interactions" in call("data", "info", "shop").stdout
-    assert "name must be new, got 'shop'" in call(*words, *more, code=2).stderr
+    assert "name must be new, got 'shop'" in call(*words, *more, code=1).stderr
     assert "Use it with --data shop" in call(*words, *more, "--overwrite").stdout
     record = machine("fit", "popularity", "--data", "shop", "--out", "runs/shop")
     assert record["data"]["fingerprint"] == info["fingerprint"]
@@ -217,7 +229,7 @@ def test_data_import_list_info(tmp_path):
 def test_data_import_prints_and_keeps_the_account_of_every_row(tmp_path):
     text = '"User-ID";"ISBN";"Book-Rating"\n"1";"\\"0155";"5"\n"2";"x";"3"\n"2";"x";"4"\n"3";NULL;"1"\n'
     (tmp_path / "books.csv").write_text(text)
-    assert "--missing drop" in call("data", "import", "books.csv", code=2).stderr
+    assert "--missing drop" in call("data", "import", "books.csv", code=1).stderr
     said = call("data", "import", "books.csv", "--missing", "drop", "--escape", "backslash")
     assert (
         "interactions from books.csv: 5 lines in the file (1 header, 0 blank), 4 rows read, "
@@ -259,11 +271,11 @@ def test_new_people_are_read_as_those_of_the_training_data(tmp_path):
     (tmp_path / "they.csv").write_text("user,sex\nann,F\n")  # without an age, and bob without a row
     assert len(machine(*ask, "second.safetensors")) == 4
     (tmp_path / "they.csv").write_text("user,age\nann,31\nbob,440\n")
-    said = call(*ask, "third.safetensors", code=2).stderr
+    said = call(*ask, "third.safetensors", code=1).stderr
     assert "they.csv, line 3: age must be a number from 1 to 100, got '440'" in said
     (tmp_path / "they.csv").write_text("user,age\nann,31\nbob,44\n")
     (tmp_path / "new.csv").write_text("user,item,rating\nann,i1,50\nbob,i3,1\n")
-    said = call(*ask, "third.safetensors", code=2).stderr
+    said = call(*ask, "third.safetensors", code=1).stderr
     assert "new.csv, line 2: rating must be from 1 to 5, got 50" in said
     assert not (tmp_path / "third.safetensors").exists()
 
@@ -271,14 +283,14 @@ def test_new_people_are_read_as_those_of_the_training_data(tmp_path):
 def test_data_import_leaves_the_names_of_known_sets_alone(tmp_path):
     (tmp_path / "ml-1m.csv").write_text("user,item\n1,2\n")
     for words in (["--name", "ml-100k"], ["--name", "gowalla", "--overwrite"], ["--name", "synthetic"], []):
-        result = call("data", "import", "ml-1m.csv", *words, code=2)
+        result = call("data", "import", "ml-1m.csv", *words, code=1)
         assert result.stderr.startswith("error: name must be new, and not that of a known data set, got ")
         assert result.stderr.count("\n") == 1
     assert not imported_dir().exists()
 
 
 def test_data_get_refuses_what_it_cannot_fetch():
-    assert "Did you mean 'ml-1m'?" in call("data", "get", "ml-10m", code=2).stderr
+    assert "Did you mean 'ml-1m'?" in call("data", "get", "ml-10m", code=1).stderr
 
 
 # -- mistakes ------------------------------------------------------------------------------------------
@@ -324,7 +336,7 @@ def test_data_get_refuses_what_it_cannot_fetch():
     ],
 )
 def test_mistakes_get_one_line_and_code_2(words, said):
-    result = call(*words, code=2)
+    result = call(*words, code=1)
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
     assert said in result.stderr
@@ -420,7 +432,7 @@ def shop(tmp_path):
     ],
 )
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(shop, words):
-    said = call(*words, code=2).stderr
+    said = call(*words, code=1).stderr
     assert said.startswith("error: ")
     assert said.count("\n") == 1
     assert "Choose another name." in said
@@ -443,7 +455,7 @@ def test_reports_are_not_drawn_for_nothing(shop, monkeypatch):
         (["--users", "they.csv", "--reports", "new.csv/a.safetensors"], "--reports must be in a folder"),
         (["--users", "they.csv", "--reports", "runs"], "--reports must be a file, got a folder"),
     ):
-        assert said in call(*ask, *words, code=2).stderr
+        assert said in call(*ask, *words, code=1).stderr
     plain = [
         "recommend",
         "runs/ease",
@@ -454,7 +466,7 @@ def test_reports_are_not_drawn_for_nothing(shop, monkeypatch):
         "--reports",
         "a.safetensors",
     ]
-    assert "ease knows new users by their history alone" in call(*plain, code=2).stderr
+    assert "ease knows new users by their history alone" in call(*plain, code=1).stderr
     assert "run gerai, new people" not in call("budget", "history").stdout
     assert not (shop / "a.safetensors").exists()
     assert len(machine(*ask, "--users", "they.csv", "--reports", "a.safetensors")) == 4
@@ -479,11 +491,17 @@ def test_the_same_data_under_another_name_get_no_fresh_budget(shop):
         "data", "import", "events.csv", "--users", "people.csv", "--categories", "sex=F,M", "--name", "other"
     )
     for more in ([], ["--seed", "5"], ["--set", "split.method=leave_one_out"], ["--set", "data.k_core=2"]):
-        said = call(*fit, "--data", "other", "--out", "runs/other", *more, code=2).stderr
+        said = call(*fit, "--data", "other", "--out", "runs/other", *more, code=1).stderr
         assert said.startswith(
             "error: population must be 'shop', got 'other'. The same data are booked there"
         )
         assert said.count("\n") == 1
+    for name, flags in {"third": ("--rating-range", "0,10"), "fourth": ("--time", "none")}.items():
+        call("data", "import", "events.csv", "--name", name, *flags)
+        said = call(*fit, "--data", name, "--out", "runs/other", code=1).stderr
+        assert said.startswith(
+            f"error: population must be 'shop', got {name!r}. The same data are booked there"
+        )
     assert not (shop / "runs" / "other").exists()
     call(*fit, "--data", "other", "--out", "runs/a", "--population", "shop")
     assert [(row["population"], row["runs"]) for row in machine("budget", "show")] == [("shop", 2)]
@@ -500,7 +518,7 @@ def test_reports_of_the_same_people_are_one_population(shop):
     ask = ["recommend", "runs/gerai", "--users", "they.csv"]
     call(*ask, "--new", "new.csv", "--reports", "1.safetensors")
     again = [*ask, "--new", "renamed.csv", "--reports", "2.safetensors"]
-    assert "population must be 'new', got 'renamed'" in call(*again, code=2).stderr
+    assert "population must be 'new', got 'renamed'" in call(*again, code=1).stderr
     assert not (shop / "2.safetensors").exists()
     call(*again, "--population", "new")
     call(*ask, "--new", "renamed.csv", "--reports", "3.safetensors", "--new-population")
@@ -526,11 +544,11 @@ def test_fits_that_spend_nothing_say_that_their_noise_is_for_research(shop):
 
 def test_a_run_without_its_parts(shop):
     shutil.rmtree(shop / "runs" / "ease" / "private")
-    said = call("evaluate", "runs/ease", code=2).stderr
+    said = call("evaluate", "runs/ease", code=1).stderr
     assert "the run must have its private folder (histories, user vectors) to be judged" in said
     (shop / "runs" / "ease" / "run.json").write_text("[]")
     for words in (["evaluate", "runs/ease"], ["attack", "runs/ease", "--kind", "links"]):
-        assert "run.json must hold names and values" in call(*words, code=2).stderr
+        assert "run.json must hold names and values" in call(*words, code=1).stderr
 
 
 def test_the_noise_of_the_ledger_is_that_of_the_statement(shop, monkeypatch):
@@ -545,7 +563,7 @@ def test_the_noise_of_the_ledger_is_that_of_the_statement(shop, monkeypatch):
 def test_a_refusal_says_what_is_left_before_the_run(shop, monkeypatch):
     monkeypatch.setenv("VEILREC_LEDGER", str(shop / "budget.sqlite"))
     call("budget", "set", "shop", "--epsilon", "100", "--delta", "1e-4")
-    said = call("fit", "gerai-users", "--data", "shop", "--out", "runs/gu", "--quiet", code=2).stderr
+    said = call("fit", "gerai-users", "--data", "shop", "--out", "runs/gu", "--quiet", code=1).stderr
     assert "epsilon 100 and delta 0.0001 are left of epsilon 100" in said
-    said = call("fit", "gerai-paper", "--data", "shop", "--out", "runs/gp", "--quiet", code=2).stderr
+    said = call("fit", "gerai-paper", "--data", "shop", "--out", "runs/gp", "--quiet", code=1).stderr
     assert "without noise" in said  # that no other limit would help is said at once

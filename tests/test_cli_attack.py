@@ -69,15 +69,15 @@ def test_a_saved_model_is_attacked_with_the_attackers_data(run, tmp_path) -> Non
     ],
 )
 def test_errors_in_one_line(run, words, sentence) -> None:
-    said = call("attack", str(run), "--target", "age", *words, code=2)
+    said = call("attack", str(run), "--target", "age", *words, code=1)
     assert sentence in said.stderr
     assert said.stderr.count("\n") == 1
 
 
 def test_what_is_no_run_is_refused(run, tmp_path) -> None:
-    assert "must be a folder that `veilrec fit` wrote" in call("attack", str(tmp_path), code=2).stderr
+    assert "must be a folder that `veilrec fit` wrote" in call("attack", str(tmp_path), code=1).stderr
     path = vr.load_model(run).save(tmp_path / "m.veil")
-    assert "--data must be given with a saved model" in call("attack", str(path), code=2).stderr
+    assert "--data must be given with a saved model" in call("attack", str(path), code=1).stderr
 
 
 @pytest.mark.parametrize("kind", ["links", "membership"])
@@ -129,6 +129,6 @@ def test_an_overwritten_run_loses_the_links_stolen_from_the_old_model(run) -> No
     ],
 )
 def test_errors_about_links_in_one_line(run, words, sentence) -> None:
-    said = call("attack", str(run), *words, code=2)
+    said = call("attack", str(run), *words, code=1)
     assert sentence in said.stderr
     assert said.stderr.count("\n") == 1

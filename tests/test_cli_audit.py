@@ -49,6 +49,6 @@ def test_json_is_nothing_but_json() -> None:
     ],
 )
 def test_errors_in_one_line(words, sentence) -> None:
-    said = call(*words, code=2)
+    said = call(*words, code=1)
     assert sentence in said.stderr
     assert said.stderr.count("\n") == 1

@@ -114,7 +114,7 @@ def test_a_new_name_beside_a_similar_one_is_noted():
 def test_mistakes_are_one_line_and_write_nothing(words, sentence, tmp_path: Path):
     call(*SET)
     before = (tmp_path / "budget.sqlite").read_bytes()
-    refused = call(*words, code=2)
+    refused = call(*words, code=1)
     assert sentence in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert refused.stdout == ""

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from veilrec.studio.commands import attack, audit, budget, data, search, work
+from veilrec.studio.commands import attack, audit, budget, data, keys, search, work
 from veilrec.studio.commands import reproduce as reproductions
 from veilrec.studio.commands.base import Group, examples
 
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Data sets: what is there, what is in it, fetch, import your own.", **_LOOK)
 audit_app = typer.Typer(help="Audits: the epsilon that releases prove, beside the one claimed.", **_LOOK)
+keys_app = typer.Typer(help="Keys that sign models.", **_LOOK)
 budget_app = typer.Typer(help="Privacy budgets: limits, what all runs have spent, what is left.", **_LOOK)
 
 
@@ -57,6 +58,7 @@ app.command(
         "veilrec fit ease --data ml-100k --out runs/ease",
         "veilrec fit lightgcn --data events.csv --set epochs=30 --set split.test=0.2",
         "veilrec fit --config best.yaml --seed 1",
+        "veilrec fit dp-gram --data ml-100k --sign shop.key",
     )
 )(work.fit)
 app.command(
@@ -125,6 +127,13 @@ data_app.command(
         "veilrec data import events.csv --users people.csv --categories sex=F,M --attribute-range age=18,99",
     ),
 )(data.import_table)
+
+app.add_typer(keys_app, name="keys")
+keys_app.command(epilog=examples("veilrec keys new shop", "veilrec keys new ~/keys/shop --json"))(keys.new)
+keys_app.callback()(keys.group)
+app.command(
+    epilog=examples("veilrec verify runs/dp-gram --key shop.pub", "veilrec verify theirs.veil --json")
+)(keys.verify)
 
 app.add_typer(audit_app, name="audit")
 audit_app.command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,11 @@ from scipy.io import savemat
 from veilrec.core import DataError, DataWarning
 from veilrec.data.dataset import Categorical, Numeric
 from veilrec.data.format_lightgcn import read_lightgcn
+from veilrec.data.format_table import Lines
 from veilrec.data.format_text import find_separator
 from veilrec.data.formats import find_format, open_table
 from veilrec.data.read import read
+from veilrec.data.store import load_dataset, save_dataset
 
 needs_data = pytest.mark.skipif(not os.environ.get("VEILREC_DATA"), reason="VEILREC_DATA is not set")
 
@@ -122,12 +125,44 @@ def test_recbole_without_types_is_refused(tmp_path: Path) -> None:
 
 
 def test_lightgcn_as_one_table(tmp_path: Path) -> None:
-    (tmp_path / "train.txt").write_text("0 5 6 \n1\n\n2 6\n")
+    (tmp_path / "train.txt").write_text("0 5 6 \n\n2 6\n")
     data = read(tmp_path / "train.txt")
     assert data.frame().rows() == [(0, 5), (0, 6), (2, 6)]
     (tmp_path / "train.txt").write_text("0 5 6\n\n2 6 6\n")
     with pytest.raises(DataError, match="line 3: a pair of user and item must stand in one row only"):
         read(tmp_path / "train.txt", duplicates="error")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", ["", "end"])
+def test_the_account_of_lists_adds_up(tmp_path: Path, end: str, last: str) -> None:
+    """A user without items is a row without an item, as in any other table."""
+    lines = ["0 5 6", "1", "", "  ", "2 6 6", "3 "]
+    (tmp_path / "train.txt").write_bytes((end.join(lines) + (end if last else "")).encode())
+    with pytest.raises(DataError, match="line 2: the item id must be given in every row, got none"):
+        read(tmp_path / "train.txt")
+    with pytest.warns(DataWarning, match="1 of 4 rows repeat a pair"):
+        data = read(tmp_path / "train.txt", missing="drop")
+    assert data.frame().rows() == [(0, 5), (0, 6), (2, 6)]
+    (report,) = data.provenance
+    assert (report.rows, report.kept) == (6, 3)
+    assert report.dropped == {"missing item": 2, "repeated pair": 1}
+    assert report.lines == Lines(6, 0, 2, 0, {"encoding": "utf-8", "separator": " "}, lists=4)
+    assert str(report).startswith(
+        "interactions from train.txt: 6 lines in the file (0 header, 2 blank, 4 lists of items), 6 rows read"
+    )
+    assert load_dataset(save_dataset(data, tmp_path / "kept")).provenance == data.provenance
+    for wrong in (3, 5):
+        with pytest.raises(DataError, match=f"lines must add up, got 6 .* {wrong} lists of items"):
+            replace(report, lines=replace(report.lines, lists=wrong))
+    with pytest.raises(DataError, match="4 lists of items with 3 rows"):  # a list gives a row or more
+        replace(report, rows=3, dropped={})
+
+
+def test_old_line_ends_do_not_make_one_list_of_all(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("0 5 6\r1 7\r", newline="")
+    with pytest.raises(DataError, match="lines must end in LF or CR LF, got a CR alone"):
+        read(tmp_path / "train.txt", format="lightgcn")
 
 
 def test_lightgcn_as_a_split(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import sys
+import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from veilrec.core import DataError
+from veilrec.core import DataError, DataWarning
+from veilrec.data.dataset import Dataset
 from veilrec.data.frames import kind_of, to_kind, to_polars
 
 
@@ -57,13 +60,38 @@ def test_pandas_columns_of_every_kind() -> None:
             7: [1, 2],
         }
     )
-    got = to_polars(frame)
+    with pytest.warns(DataWarning, match="column 'mixed' must be of one kind"):
+        got = to_polars(frame)
     assert got["nullable"].to_list() == [big, None]
     assert got["category"].to_list() == ["p", None]
     assert got["mixed"].to_list() == ["1", "z"]
     assert got["nothing"].to_list() == [None, None]
     assert got["zoned"].to_list() == [dt.datetime(2024, 1, 1), None]
     assert got["7"].to_list() == [1, 2]
+
+
+def test_numbers_beside_text_are_never_one_in_silence() -> None:
+    mixed = [7, "7", "07", 7.0, np.int64(7), None, Decimal("7.0")]
+    words = "column 'user' must be of one kind, got text beside .*, so that 7 and '7' are one. Convert"
+    with pytest.warns(DataWarning, match=words):
+        got = to_polars(pd.DataFrame({"user": mixed}, dtype=object))
+    assert got["user"].to_list() == ["7", "7", "07", "7", "7", None, "7"]
+    with pytest.warns(DataWarning, match=words):
+        data = Dataset.from_arrays(["7", 7, 7.0, "07"], [1, 2, 3, 4])
+    assert data.users.values.to_list() == ["07", "7"]
+    with pytest.warns(DataWarning, match="column 'item' must be of one kind"):
+        Dataset.from_arrays([1, 2], np.array(["a", 1], dtype=object))
+
+
+def test_numbers_alone_are_numbers_however_they_are_typed() -> None:
+    big = 2**60 + 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = to_polars(pd.DataFrame({"a": [7, 7.0, big], "b": [1, 2.5, None]}, dtype=object))
+        data = Dataset.from_arrays([7, 7.0, np.int32(8)], ["x", "y", "z"])
+    assert got["a"].to_list() == [7, 7, big]
+    assert got["b"].to_list() == [1.0, 2.5, None]
+    assert data.users.values.to_list() == [7, 8]
 
 
 def test_repeated_pandas_columns_are_an_error() -> None:
@@ -85,6 +113,7 @@ def test_pandas_works_without_pyarrow() -> None:
 import sys
 sys.modules["pyarrow"] = None
 import pandas as pd, polars as pl
+from veilrec.data.dataset import Dataset
 from veilrec.data.frames import kind_of, to_kind, to_polars
 frame = pd.DataFrame({"a": ["x", None], "b": [1, 2], "c": pd.to_datetime(["2024-01-01", None])})
 inside = to_polars(frame)

@@ -194,6 +194,67 @@ def test_quotes_that_may_be_letters(tmp_path: Path) -> None:
     assert read(put(tmp_path, '"1","2","3"\n"4","5","1"\n')).frame().rows() == [(1, 2, 3.0), (4, 5, 1.0)]
 
 
+@pytest.mark.parametrize("pairs", [1, 9, 10, 12, 40])
+@pytest.mark.parametrize("names", ["user,item,title", '"user","item","title"'])
+def test_titles_that_open_and_close_quotes_swallow_no_rows(tmp_path: Path, pairs: int, names: str) -> None:
+    """Every second line would be gone, and regular quotes were taken for a proof that none is."""
+    rows = "".join(f'{i},{i},"Foo\n{i + 100},{i + 100},Bar"\n' for i in range(pairs))
+    words = rf'got {pairs} rows with escape="double" and {2 * pairs} with escape="none"'
+    refused(tmp_path, f"{names}\n{rows}", words)
+    roles = {"user": '"user"', "item": '"item"'} if '"' in names else {}
+    assert len(read(tmp_path / "t.csv", escape="none", **roles)) == 2 * pairs
+    assert len(read(tmp_path / "t.csv", escape="double")) == pairs
+
+
+def test_titles_of_several_lines_stay_where_nothing_else_fits(tmp_path: Path) -> None:
+    rows = "".join(f'{i},{i},"Foo\nBar, and {i}"\n' for i in range(12))
+    data = read(put(tmp_path, "user,item,title\n" + rows))
+    assert len(data) == 12
+    assert data.provenance[0].lines is not None
+    assert data.provenance[0].lines.inside == 12
+
+
+@pytest.mark.parametrize(
+    ("row", "separator"), [(",,", ","), ('"","",""', ","), ("\t\t", "\t"), (";;", ";"), ("::::", "::")]
+)
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_row_of_nothing_but_separators_is_a_row(tmp_path: Path, row: str, separator: str, end: str) -> None:
+    names, good = (separator.join(cells) for cells in (("user", "item", "rating"), ("a", "x", "1")))
+    text = f"\n{names}\n{good}\n  \n{row}{end}"
+    assert refused(tmp_path, text, "the user id must be given in every row, got none").line == 5
+    report = read(tmp_path / "t.csv", missing="drop").provenance[0]
+    assert (report.rows, report.dropped, report.kept) == (2, {"missing user": 1}, 1)
+    assert report.lines is not None
+    assert (report.lines.total, report.lines.header, report.lines.blank) == (5, 1, 2)
+    people = put(tmp_path, text.replace("item", "job").replace("rating", "age"), "p.csv")
+    with pytest.raises(DataError, match="the user id must be given in every row"):
+        read(put(tmp_path, "user,item\na,x\n", "e.csv"), users=people)
+
+
+def test_white_space_before_the_names_is_blank(tmp_path: Path) -> None:
+    data = read(put(tmp_path, '\t\t\nuser\titem\tnote\na\tx\t"1"\n'))
+    assert data.frame().rows() == [("a", "x")]
+    assert data.provenance[0].lines is not None
+    assert data.provenance[0].lines.blank == 1
+
+
+def test_a_second_mark_at_the_beginning_is_refused(tmp_path: Path) -> None:
+    mark, text = "\ufeff", "user,item\na,x\n"
+    for encoding in ("utf-8", "utf-16-le"):
+        one = put(tmp_path, mark + text, encoding=encoding)
+        assert read(one, encoding=encoding).frame().columns == ["user", "item"]
+        two = put(tmp_path, 2 * mark + text, encoding=encoding)
+        with pytest.raises(DataError, match="line 1: a file must begin with one byte order mark at most"):
+            read(two, encoding=encoding)
+    assert len(read(put(tmp_path, text, encoding="utf-16"), encoding="utf-16")) == 1
+    refused_too = put(tmp_path, mark + text, encoding="utf-16")  # its own mark and another
+    with pytest.raises(DataError, match="one byte order mark at most, got two"):
+        read(refused_too, encoding="utf-16")
+    lists = put(tmp_path, 2 * mark + "0 1 2\n", "train.txt")
+    with pytest.raises(DataError, match="one byte order mark at most, got two"):
+        read(lists, format="lightgcn")
+
+
 def test_names_that_are_one_short_are_refused(tmp_path: Path) -> None:
     """R writes row names without a name for them: the columns would be off by one."""
     refused(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,9 @@ import pytest
 
 from veilrec.core import DataError
 from veilrec.data.dataset import Categorical, Dataset, Links, Numeric
+from veilrec.data.filters import k_core
 from veilrec.data.ids import Ids
+from veilrec.data.read_report import ReadReport
 from veilrec.data.store import load_dataset, save_dataset
 
 
@@ -28,7 +31,7 @@ def _full() -> Dataset:
         frame_kind="pandas",
     )
     attributes = {
-        "z": Categorical(np.array([-1, 1], np.int32), ("no", "yes", "never used")),
+        "z": Categorical(np.array([-1, 1], np.int32), ("no", "yes", "never used"), declared=False),
         "age": Numeric(np.array([np.nan, 0.1], np.float32), 0, 120.5),
         "odd/name": Numeric(np.array([1, 2], np.float32)),
     }
@@ -60,6 +63,26 @@ def test_round_trip(tmp_path: Path, data: Dataset) -> None:
     card = json.loads((tmp_path / "deep" / "set" / "dataset.json").read_text(encoding="utf-8"))
     assert card["fingerprint"] == data.fingerprint
     assert "veilrec" in card
+
+
+def test_no_field_is_lost(tmp_path: Path) -> None:
+    data = k_core(_full(), 1, 1)
+    data = replace(data, declared_users=100).read_from(ReadReport("interactions", "t", 3, {}, 3))
+    back = load_dataset(save_dataset(data, tmp_path / "set"))
+    for one in fields(Dataset):
+        value = getattr(data, one.name)
+        assert value is not one.default, one.name  # what a field has anyway proves nothing
+        assert _plain(getattr(back, one.name)) == _plain(value), one.name
+    assert back.public_users == 100
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), repr(value.tolist())
+    if isinstance(value, dict | Categorical | Numeric | Links):
+        inside = value if isinstance(value, dict) else vars(value)
+        return {name: _plain(one) for name, one in inside.items()}
+    return value
 
 
 def test_saving_again_replaces_but_never_something_else(tmp_path: Path) -> None:

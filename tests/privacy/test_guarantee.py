@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from veilrec.privacy import Claim, GaussianEvent, Guarantee, Noise, PureEvent, UnboundedEvent
+from veilrec.privacy import Claim, Event, GaussianEvent, Guarantee, Noise, PureEvent, UnboundedEvent
 from veilrec.privacy.mechanisms import BitResponse, GammaShares, Gaussian, Laplace
 
 STEPS = GaussianEvent(noise_multiplier=1.29, sampling_rate=0.1, count=300, label="gradients")
@@ -257,3 +257,46 @@ def test_what_draws_no_noise_has_no_grade() -> None:
     noise = Noise.secure()
     noise.record(UnboundedEvent(reason="raw labels", label="training"))
     assert Guarantee.of("x", [claim(*noise.events)], noise).grade == "none"
+
+
+def drawn(*events: Event, slices: tuple[Event, ...] = ()) -> Noise:
+    noise = Noise.research(1)
+    for event in events:
+        noise.record(event)
+    noise.slices.extend(slices)
+    return noise
+
+
+HALF = PureEvent(epsilon=0.5, label="counts"), PureEvent(epsilon=0.5, label="ages")
+
+
+@pytest.mark.parametrize(
+    ("claims", "noise", "words"),
+    [
+        (  # two halves of one spend, each stated alone
+            [claim(HALF[0], delta=0.0), claim(HALF[1], delta=0.0)],
+            drawn(*HALF),
+            "claims must be one for all that is spent on a secret, got 'all data of a user'",
+        ),
+        (  # one of a hundred draws
+            [
+                claim(HALF[0].times(100), delta=0.0, adversaries="O"),
+                claim(HALF[0], delta=0.0, adversaries="X", restates=True),
+            ],
+            drawn(HALF[0].times(100)),
+            "claims must be about every event as often as it was drawn, got .'counts: 1 release",
+        ),
+        (  # one of twenty slices
+            [
+                claim(HALF[0], delta=0.0),
+                claim(PureEvent(epsilon=0.1, label="age"), delta=0.0, secret="age", restates=True),
+            ],
+            drawn(HALF[0], slices=(PureEvent(epsilon=0.1, label="age", count=20),)),
+            "claims must be about every event as often as it was drawn",
+        ),
+    ],
+    ids=["two halves", "one of a hundred", "one of twenty slices"],
+)
+def test_claims_that_state_too_little_are_refused(claims, noise, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        Guarantee.of("gerai", claims, noise)

@@ -30,6 +30,7 @@ from veilrec.privacy import (
     UnsupportedEvent,
     epsilon_of,
     ledger_file,
+    new_token,
 )
 from veilrec.privacy.ledger_file import ledger_path
 from veilrec.privacy.ledger_units import counted
@@ -294,6 +295,11 @@ def test_release_once_or_twice_and_a_crash_is_spent(ledger: Ledger) -> None:
         take(ledger, pure(0.1))
 
 
+def turn(taken) -> dict[str, object]:
+    """What a run keeps says that it was the last to be at work."""
+    return {"tokens": [taken.token], "token": new_token()}
+
+
 def test_resume_goes_on_without_paying_again(ledger: Ledger) -> None:
     ledger.set_limit("shop", epsilon=1.0, delta=1e-5)
     events = [PureEvent(epsilon=0.5, label="counts"), GaussianEvent(noise_multiplier=20.0)]
@@ -303,7 +309,7 @@ def test_resume_goes_on_without_paying_again(ledger: Ledger) -> None:
         with pytest.raises(ValueError, match=f"{next(iter(other))} must be what was reserved"):
             ledger.resume(taken.id, **same | other)
     taken.let_go()
-    again = ledger.resume(taken.id, **same)
+    again = ledger.resume(taken.id, **same, **turn(taken))
     assert again.spend == taken.spend
     again.release()
     assert (stands(ledger).runs, stands(ledger).unfinished) == (1, 0)
@@ -318,7 +324,7 @@ import sys
 from veilrec.privacy.ledger import Ledger
 from veilrec.privacy.events import PureEvent
 taken = Ledger(sys.argv[1]).reserve("shop", "f1", [PureEvent(epsilon=1.0)], delta=0.0, run="away")
-print(taken.id, flush=True)
+print(taken.id, taken.token, flush=True)
 sys.stdin.read()
 """
 
@@ -327,8 +333,9 @@ def test_nobody_resumes_what_another_process_is_at(ledger: Ledger) -> None:
     words = [sys.executable, "-c", HOLDER, str(ledger.path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
-        name = holder.stdout.readline().strip()
+        name, token = holder.stdout.readline().split()
         same = {"population": "shop", "fingerprint": "f1", "events": pure(1.0)}
+        same |= {"tokens": [token], "token": new_token()}
         with pytest.raises(ValueError, match="Another process or thread is at work on it"):
             ledger.resume(name, **same)
         holder.kill()
@@ -340,20 +347,100 @@ def test_of_threads_that_resume_a_reservation_one_gets_it(ledger: Ledger) -> Non
     taken = take(ledger, pure(1.0))
     same = {"population": "shop", "fingerprint": "f1", "events": pure(1.0)}
     with pytest.raises(ValueError, match="Another process or thread is at work on it"):
-        ledger.resume(taken.id, **same)
+        ledger.resume(taken.id, **same, **turn(taken))
     taken.let_go()
 
-    def resume(_: int) -> bool:
+    def resume(number: int) -> bool:
+        others = [taken.token, *(str(one) for one in range(6) if one != number)]  # only the place counts
         try:
-            return bool(Ledger(ledger.path).resume(taken.id, **same))
+            return bool(Ledger(ledger.path).resume(taken.id, **same, tokens=others, token=str(number)))
         except ValueError:
             return False
 
     with ThreadPoolExecutor(6) as pool:
-        assert sum(pool.map(resume, range(6))) == 1
+        won = list(pool.map(resume, range(6)))
+    assert sum(won) == 1
     taken.let_go()
     taken.let_go()  # again is harmless
-    ledger.resume(taken.id, **same).release()
+    ledger.resume(taken.id, **same, tokens=[str(won.index(True))], token=new_token()).release()
+
+
+STALE = (
+    r"^reservation must be taken up where it was left last, got '\w+'. The run went on elsewhere since this "
+    r"copy was made: go on in that folder, or choose a new one and pay again.$"
+)
+
+
+def test_a_reservation_goes_on_with_the_token_that_it_has_and_gets_another(ledger: Ledger) -> None:
+    taken = take(ledger, pure(1.0))
+    same = {"population": "shop", "fingerprint": "f1", "events": pure(1.0)}
+    taken.let_go()
+    for wrong in ([], [new_token()], [""]):
+        with pytest.raises(ValueError, match=STALE):
+            ledger.resume(taken.id, **same, tokens=wrong, token=new_token())
+    for old in ("", taken.token):  # without a new one a copy would stay as good as what it was copied from
+        with pytest.raises(ValueError, match="token must be a new one, got"):
+            ledger.resume(taken.id, **same, tokens=[taken.token], token=old)
+    again = ledger.resume(taken.id, **same, tokens=["older", taken.token], token="b")
+    again.let_go()
+    with pytest.raises(ValueError, match=STALE):
+        ledger.resume(taken.id, **same, **turn(taken))
+    again = ledger.resume(taken.id, **same, tokens=["b"], token="c")
+    with pytest.raises(ValueError, match=STALE):
+        ledger.pass_on([taken.id], ["b"], "d")
+    ledger.pass_on([taken.id], ["c"], "d")
+    again.release()
+    ledger.resume(taken.id, **same, ended=True).let_go()  # only read back
+    assert "token" not in json.dumps([entry.to_dict() for entry in ledger.history()])
+
+
+def test_the_parts_of_a_run_have_one_token_and_get_the_next_together_or_not_at_all(ledger: Ledger) -> None:
+    claim = Claim("all data", "user", "add-remove", "OF", ("counts",), tuple(pure(1.0)))
+    one, two = ledger.reserve_claims("shop", "f1", [claim, claim], run="parts")
+    assert one.token == two.token
+    ledger.pass_on([two.id], [two.token], "b")
+    with pytest.raises(ValueError, match=STALE):
+        ledger.pass_on([one.id, two.id], [one.token], "c")
+    ledger.pass_on([one.id, two.id], [one.token, "b"], "c")
+    ledger.pass_on([one.id, two.id], ["c"], "d")
+
+
+def test_what_the_file_did_not_take_has_no_holder(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "budget.sqlite", timeout=0.1)
+    taken = take(ledger, pure(1.0))
+    taken.let_go()
+    same = {"population": "shop", "fingerprint": "f1", "events": pure(1.0)}
+    reader = sqlite3.connect(ledger.path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM spend").fetchall()  # nobody can commit
+    with pytest.raises(DataError, match="is held by another process"):
+        ledger.resume(taken.id, **same, **turn(taken))
+    with pytest.raises(DataError, match="is held by another process"):
+        take(ledger, pure(1.0))
+    reader.close()
+    assert not list(tmp_path.glob("*-held*"))
+    ledger.resume(taken.id, **same, **turn(taken))
+    assert take(ledger, pure(1.0)).number == taken.number + 1
+
+
+def test_a_ledger_of_the_first_format_is_read_and_goes_on(ledger: Ledger) -> None:
+    ledger.set_limit("shop", epsilon=2.0, delta=0.0)
+    taken = take(ledger, pure(1.0))
+    taken.let_go()
+    db = sqlite3.connect(ledger.path)
+    db.executescript("DROP TABLE turn; PRAGMA user_version=1;")
+    db.close()
+    before = ledger.path.read_bytes()
+    assert stands(ledger).left == (1.0, 0.0)
+    assert ledger.path.read_bytes() == before  # who looks changes nothing
+    with pytest.raises(ValueError, match=STALE):  # nobody knows which copy was the last
+        ledger.resume(taken.id, population="shop", fingerprint="f1", events=pure(1.0), **turn(taken))
+    take(ledger, pure(1.0)).release()
+    with pytest.raises(BudgetExhausted):
+        take(ledger, pure(0.1))
+    db = sqlite3.connect(ledger.path)
+    assert db.execute("PRAGMA user_version").fetchone() == (2,)
+    db.close()
 
 
 @pytest.mark.parametrize(
@@ -470,9 +557,9 @@ def test_not_a_ledger(tmp_path: Path) -> None:
 def test_a_newer_file_is_left_alone(ledger: Ledger) -> None:
     take(ledger, pure(1.0))
     db = sqlite3.connect(ledger.path)
-    db.execute("PRAGMA user_version=2")
+    db.execute("PRAGMA user_version=3")
     db.close()
-    refused(ledger, r"was written by another veilrec \(format 2, this one knows 1\). Upgrade veilrec")
+    refused(ledger, r"was written by another veilrec \(format 3, this one knows 2\). Upgrade veilrec")
 
 
 @pytest.mark.parametrize("how", ["cut", "scribbled"])

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from veilrec.privacy import Ledger, Spend
+from veilrec.privacy import Ledger, Spend, new_token
 
 KILLS = 50
 EPSILON = 0.25
@@ -130,6 +130,14 @@ def check_after_a_kill(path: Path) -> list[Spend]:
     return [spend for spend in spends if spend.state == "reserved"]
 
 
+def token_of(path: Path, spend: Spend) -> str:
+    db = sqlite3.connect(path)
+    query = "SELECT token FROM turn JOIN spend ON turn.spend = spend.number WHERE id = ?"
+    [(token,)] = db.execute(query, (spend.id,)).fetchall()
+    db.close()
+    return token
+
+
 def test_fifty_kills_never_make_the_ledger_show_too_little(tmp_path: Path, killer: Killer) -> None:
     unfinished = runs = 0
     for number in range(KILLS):
@@ -140,7 +148,7 @@ def test_fifty_kills_never_make_the_ledger_show_too_little(tmp_path: Path, kille
         runs += round((released(path) - before) / EPSILON)
         for spend in left:  # nobody holds what a dead process held
             same = {"population": "p", "fingerprint": "f", "events": spend.events}
-            Ledger(path).resume(spend.id, **same).let_go()
+            Ledger(path).resume(spend.id, **same, tokens=[token_of(path, spend)], token=new_token()).let_go()
         unfinished += len(left) if number % 10 == 9 else 0
     print(f"{KILLS} kills: {dict(killer.died)}; {runs} results, {unfinished} spends left unfinished")
     inside = sum(killer.died[phase] for phase in ("reserving", "writing", "releasing"))

@@ -25,6 +25,7 @@ class NoisyPopularity(Recommender):
     not_covered = ("test metrics",)
     epsilon: float = 1.0
     flaw: str = ""
+    note: object = None
 
     def mechanism(self):
         return Gaussian.for_budget(self.epsilon, 1e-5, sensitivity=30.0)
@@ -56,6 +57,13 @@ class NoisyPopularity(Recommender):
             job.noise.record(UnboundedEvent(reason="exact counts are published", label="more counts"))
         if self.flaw == "bare look":
             job.take_bare("links", UnboundedEvent(reason="friends are read as they are", label="friends"))
+        if self.flaw == "second part":
+            codes = job.guard.take("attributes", "counts").attributes["gender"].codes
+            noisy[:2] = np.bincount(codes, minlength=2)[:2]
+        if self.flaw == "purpose of another part":
+            noisy = job.guard.take("interactions", STOPPING).item_counts.astype(float)
+        if self.flaw == "setting":
+            noisy, self.note = (noisy if self.note is None else np.array(self.note)), counts.tolist()
         if self.flaw == "past":
             noisy = getattr(self, "_kept", noisy)
             self._kept = counts
@@ -103,6 +111,9 @@ def test_the_statement_is_composed_from_what_was_drawn(data) -> None:
         ("second draw", "as often as it was"),
         ("hidden look", r"looks at the data must be covered.*curiosity"),
         ("second look", r"looks at the data must be covered.*counts.*two looks two"),
+        ("second part", r"looks at the data must be covered.*attributes.*counts"),
+        ("purpose of another part", "purpose must be that of its part, got 'early stopping"),
+        ("setting", r"settings must be left as they are by a fit, got \['note'\]"),
         ("look at validation", r"looks at the data must be covered.*validation"),
         ("bare event", r"about every event that was drawn.*exact counts are published"),
         ("bare look", r"about every event that was drawn.*friends are read as they are"),
@@ -144,6 +155,48 @@ def test_nothing_of_an_earlier_fit_is_within_reach_of_the_next(data) -> None:
         assert (model.shared["counts"] != np.bincount(data.item, minlength=data.n_items)).any()
 
 
+def test_nothing_of_an_earlier_fit_is_within_reach_when_claims_are_made(data, monkeypatch) -> None:
+    model, held = fit(data), []
+    honest = NoisyPopularity._claims
+
+    def watched(self, public):
+        held.append((self._history, dict(self.shared)))
+        return honest(self, public)
+
+    monkeypatch.setattr(NoisyPopularity, "_claims", watched)
+    model.fit(data, progress=False)
+    assert held
+    assert all(one == (None, {}) for one in held)
+
+
+def test_looks_cannot_be_forgotten(data) -> None:
+    guard = DataGuard(data)
+    guard.take("interactions", "counts")
+    with pytest.raises(AttributeError):
+        guard.looks.clear()
+    with pytest.raises(AttributeError):
+        guard.looks = ()
+    assert guard.unanswered([]) == [("interactions", "counts")]
+
+
+def test_two_parts_in_one_look_need_one_release(data) -> None:
+    guard = DataGuard(data)
+    both = guard.take("attributes, interactions", "reports")
+    assert len(both) == len(data)
+    assert not both.attributes["gender"].missing.all()
+    assert both.links is None
+    assert guard.unanswered([PureEvent(epsilon=1.0, label="reports")]) == []
+    guard.close("attributes")
+    with pytest.raises(Closed, match="attributes are closed"):
+        guard.take("attributes, interactions", "reports")
+
+
+def test_public_facts_have_no_hash_of_the_data(data) -> None:
+    part = vr.split.holdout(data, test=0.1, seed=1).train
+    assert part.origin
+    assert DataGuard(part).public.origin == ""
+
+
 def test_noise_without_a_claim_is_caught(data) -> None:
     with pytest.raises(ValueError, match="only by systems that state claims"):
         Sly().fit(data, progress=False)
@@ -178,7 +231,7 @@ def test_validation_data_bring_interactions_and_nothing_else(data) -> None:
     assert len(found) == len(parts.valid)
     assert all(attribute.missing.all() for attribute in found.attributes.values())
     assert found.links is None
-    assert guard.looks == [("validation", STOPPING)]
+    assert guard.looks == (("validation", STOPPING),)
     with pytest.raises(ValueError, match="part must be one that the fit was given"):
         DataGuard(parts.train).take("validation", STOPPING)
 

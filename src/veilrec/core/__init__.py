@@ -15,6 +15,7 @@ from veilrec.core.files import atomic_dir, atomic_path, sha256_file, write_json,
 from veilrec.core.progress import bar, track
 from veilrec.core.random import stream, stream_seed
 from veilrec.core.threads import in_threads, thread_count
+from veilrec.core.warn import warn
 
 __all__ = [
     "BudgetExhausted",
@@ -40,6 +41,7 @@ __all__ = [
     "stream_seed",
     "thread_count",
     "track",
+    "warn",
     "write_json",
     "write_text",
 ]

@@ -12,6 +12,7 @@ from veilrec.crypto.parties import AGGREGATOR, Refusal, SumAggregator, SumClient
 from veilrec.crypto.plain_sum import PlainSum
 from veilrec.crypto.proven_sum import ShareKey
 from veilrec.crypto.shared_sum import SharedSum
+from veilrec.crypto.signatures import SigningKey, VerifyKey
 from veilrec.crypto.sums import SecureSum, Total
 
 __all__ = [
@@ -32,9 +33,11 @@ __all__ = [
     "SecureSum",
     "ShareKey",
     "SharedSum",
+    "SigningKey",
     "SumAggregator",
     "SumClient",
     "Total",
+    "VerifyKey",
     "decrypt",
     "sum_from_bytes",
 ]

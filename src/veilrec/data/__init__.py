@@ -2,7 +2,7 @@
 
 from veilrec.data import filters, split
 from veilrec.data.dataset import Attribute, Categorical, Dataset, Links, Numeric
-from veilrec.data.draws import id_draws, mixed
+from veilrec.data.draws import id_draws, id_normals, mixed
 from veilrec.data.fetch import get
 from veilrec.data.format_lightgcn import read_lightgcn
 from veilrec.data.frames import to_kind
@@ -46,6 +46,7 @@ __all__ = [
     "filters",
     "get",
     "id_draws",
+    "id_normals",
     "imported_dir",
     "like",
     "load",

@@ -18,7 +18,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from veilrec.core import DataError, check
-from veilrec.data.ids import Ids
+from veilrec.data.identity import identity_of
+from veilrec.data.ids import Ids, encode, one_kind
 from veilrec.data.order import stable_order
 from veilrec.data.read_report import ReadReport
 
@@ -171,7 +172,7 @@ class Dataset:
     declared_users: int | None = None
     """The public number of users, where it is declared; None: how many there are."""
     origin: str = ""
-    """Of a part or a selection: the fingerprint of the data that it comes from. Budgets go by it."""
+    """Of a part or a selection: the identity of the data that it comes from."""
     provenance: tuple[ReadReport, ...] = field(default=(), init=False)
     """What became of every row of the tables it was read from; data sets made out of this one have none."""
 
@@ -249,10 +250,8 @@ class Dataset:
         **rest: Any,
     ) -> Dataset:
         """A data set from columns of external ids, without most checks that :func:`veilrec.read` makes."""
-        from veilrec.data.ids import encode
-
-        user_codes, users = encode(pl.Series(np.asarray(user).tolist()))
-        item_codes, items = encode(pl.Series(np.asarray(item).tolist()))
+        user_codes, users = encode(pl.Series(_listed("user", user)))
+        item_codes, items = encode(pl.Series(_listed("item", item)))
         optional = {"rating": rating, "time": time, "sensitive": sensitive}
         columns = {
             label: None if column is None else np.asarray(column) for label, column in optional.items()
@@ -344,14 +343,20 @@ class Dataset:
         return sp.csr_matrix((entries, columns, pointers), shape=(self.n_users, self.n_items))
 
     def take(self, rows: NDArray[Any], *, name: str | None = None) -> Dataset:
-        """The same vocabularies, attributes and links, with only these interactions (mask or positions)."""
+        """The same vocabularies, attributes and links, with only these interactions (mask or positions).
+
+        >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+        >>> data.take(np.array([0])).identity == data.identity  # a part, and its budget is that of the whole
+        True
+        """
         if rows.dtype != np.bool_:
             rows = np.sort(rows)
         chosen: dict[str, Any] = {
             label: None if getattr(self, label) is None else getattr(self, label)[rows]
             for label in ("user", "item", "rating", "time", "sensitive")
         }
-        return replace(self, **chosen, name=name or self.name)
+        origin = self.identity if len(chosen["user"]) else self.origin  # of no row, nothing to answer for
+        return replace(self, **chosen, name=name or self.name, origin=origin)
 
     def without(self, user: Any) -> Dataset:
         """The data set as it would be had this person never come: no id, no row, no link.
@@ -377,6 +382,7 @@ class Dataset:
             attributes={name: one.take(stays) for name, one in self.attributes.items()},
             links=links,
             declared_users=self.public_users,
+            origin=self.identity,
         )
 
     def frame(self) -> pl.DataFrame:
@@ -393,6 +399,19 @@ class Dataset:
         return pl.DataFrame({"user": self.users.values, **columns})
 
     # -- identity ------------------------------------------------------------------------------------
+
+    @cached_property
+    def identity(self) -> str:
+        """Which data these are, or are a part of: a sha256 over their pairs of user and item id, as a set.
+
+        Budgets go by it. Ratings, times, attributes, declarations, names and the order of rows leave it as it
+        is, unlike the fingerprint.
+
+        >>> data = Dataset.from_arrays(["7", "8"], ["tea", "mate"], rating=[5, 3])
+        >>> data.identity == Dataset.from_arrays([8, 7], ["mate", "tea"]).identity
+        True
+        """
+        return self.origin or identity_of(self.user, self.item, self.users, self.items)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -426,3 +445,9 @@ class Dataset:
             add("source", self.links.source)
             add("target", self.links.target)
         return digest.hexdigest()
+
+
+def _listed(name: str, column: ArrayLike) -> list[Any]:
+    """Ids as Python values of one kind: NumPy would make text of numbers beside text, and say nothing."""
+    values = list(column) if isinstance(column, list | tuple) else np.asarray(column).tolist()
+    return one_kind(name, [value.item() if isinstance(value, np.generic) else value for value in values])

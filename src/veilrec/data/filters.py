@@ -124,5 +124,5 @@ def _shrink(data: Dataset, rows: NDArray[np.int64]) -> Dataset:
         name=data.name,
         frame_kind=data.frame_kind,
         shaped=data.shaped,
-        origin=data.origin or data.fingerprint,
+        origin=data.identity,
     )

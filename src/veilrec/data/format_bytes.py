@@ -6,13 +6,14 @@ import codecs
 import gzip
 import os
 import re
-import warnings
 import zlib
 from pathlib import Path
 
-from veilrec.core import DataError, DataWarning, check
+from veilrec.core import DataError, check, warn
 
 _UTF8 = ("utf-8", "utf-8-sig")
+_MARKED = ("utf-16", "utf-32")  # their codecs take a mark away
+BOM = b"\xef\xbb\xbf"
 _NO_LATIN_1 = re.compile(rb"[\x80-\x9f]")  # control characters there, letters and signs in cp1252
 
 
@@ -64,16 +65,31 @@ def read_bytes(path: Path, label: str, encoding: str, *, lenient: bool = False) 
         if lenient:
             decode(raw, "utf-8", label)
         return raw, "utf-8"
-    text = decode(raw, encoding, label).removeprefix("\ufeff")
+    text = decode(raw, encoding, label)
+    body = unmarked(text.encode(), label, marked=codec in _MARKED)
     if len(text) == len(raw) and not raw.isascii() and _is_utf8(raw):
-        warnings.warn(
-            DataWarning(
-                f"{label}: the file is called {encoding} but reads as utf-8 too, and then names come out "
-                "wrong. Leave the encoding out if it is."
-            ),
-            stacklevel=5,
+        warn(
+            f"{label}: the file is called {encoding} but reads as utf-8 too, and then names come out wrong. "
+            "Leave the encoding out if it is."
         )
-    return text.encode(), encoding
+    return body, encoding
+
+
+def unmarked(text: bytes, label: str, *, marked: bool = False) -> bytes:
+    """UTF-8 text without the mark at its beginning: there may be one. ``marked``: it is gone already.
+
+    >>> unmarked(BOM + b"user,item", "t.csv")
+    b'user,item'
+    """
+    body = text if marked else text.removeprefix(BOM)
+    if body.startswith(BOM):
+        raise DataError(
+            "a file must begin with one byte order mark at most, got two. Remove one: it would become a part "
+            "of the first name or id.",
+            file=label,
+            line=1,
+        )
+    return body
 
 
 def decode(raw: bytes, encoding: str, label: str) -> str:

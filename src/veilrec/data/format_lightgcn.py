@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from veilrec.core import DataError, DataWarning
+from veilrec.core import DataError, warn
 from veilrec.data.dataset import Dataset
-from veilrec.data.format_bytes import check_file, decode, read_bytes
+from veilrec.data.format_bytes import check_file, decode, read_bytes, unmarked
+from veilrec.data.format_table import Lines
 from veilrec.data.ids import Ids
 from veilrec.data.order import stable_order
 
 
-def adjacency_lines(path: Path, label: str, encoding: str = "utf-8") -> tuple[pl.Series, pl.DataFrame]:
-    """All users of the file, also those without items, and its pairs as columns line, user, item."""
-    source, _ = read_bytes(path, label, encoding)
-    raw = source if isinstance(source, bytes) else source.read_bytes()
-    text = decode(raw, "utf-8", label).removeprefix("\ufeff")
-    lines = pl.Series("fields", text.split("\n")).str.extract_all(r"\S+")
+def adjacency_lines(path: Path, label: str, encoding: str = "utf-8") -> tuple[pl.DataFrame, Lines]:
+    """Its pairs as columns line, user, item (null for a user without items), and the account of its lines."""
+    source, encoding = read_bytes(path, label, encoding)
+    raw = unmarked(source if isinstance(source, bytes) else source.read_bytes(), label)
+    text = decode(raw, "utf-8", label)
+    if text.count("\r") != text.count("\r\n"):
+        raise DataError("lines must end in LF or CR LF, got a CR alone. Convert the line ends.", file=label)
+    lines = pl.Series("fields", text.removesuffix("\n").split("\n")).str.extract_all(r"\S+")
     frame = pl.DataFrame({"line": np.arange(1, len(lines) + 1), "fields": lines})
     frame = frame.filter(pl.col("fields").list.len() > 0)
     if frame.height == 0:
         raise DataError("the file must hold lines 'user item item ...', got none.", file=label)
     fields = pl.col("fields")
-    frame = frame.select("line", user=fields.list.first(), item=fields.list.slice(1))
-    return frame["user"], frame.filter(pl.col("item").list.len() > 0).explode("item")
+    pairs = frame.select("line", user=fields.list.first(), item=fields.list.slice(1))
+    pairs = pairs.explode("item", empty_as_null=True)
+    how = {"encoding": encoding, "separator": " "}
+    total = text.count("\n") + (not text.endswith("\n"))
+    return pairs, Lines(total, 0, len(lines) - frame.height, 0, how, lists=frame.height)
 
 
 def read_lightgcn(
@@ -48,8 +53,9 @@ def read_lightgcn(
     (4, 3, [False, False, True, False])
     """
     parts = [adjacency_lines(check_file(path), str(path)) for path in (train, test)]
-    users = Ids(pl.concat([everyone for everyone, _ in parts]))
-    rows = pl.concat([pairs.with_columns(test=pl.lit(place == 1)) for place, (_, pairs) in enumerate(parts)])
+    rows = pl.concat([pairs.with_columns(test=pl.lit(place == 1)) for place, (pairs, _) in enumerate(parts)])
+    users = Ids(rows["user"])
+    rows = rows.filter(pl.col("item").is_not_null())
     if rows.height == 0:
         raise DataError("the file must name items, got lines with a user only.", file=train)
     items = Ids(rows["item"])
@@ -60,7 +66,7 @@ def read_lightgcn(
     again[order[1:]] = (user[order[1:]] == user[order[:-1]]) & (item[order[1:]] == item[order[:-1]])
     if again.any():
         message = f"{train}: {int(again.sum()):,} pairs of user and item repeat an earlier one; left out."
-        warnings.warn(DataWarning(message), stacklevel=2)
+        warn(message)
     kept = np.flatnonzero(~again)
     kept = kept[stable_order(user[kept])]
     label = name or Path(train).resolve().parent.name or "data"

@@ -16,6 +16,9 @@ from veilrec.core import DataError
 class Lines:
     """The lines of a text file: all, the header's, blank ones, line ends inside of fields; how it was cut.
 
+    ``lists`` counts the lines of a user and a list of items, where a line holds any number of rows; it is
+    None where a line is a row.
+
     >>> Lines(total=3, header=1, blank=0, inside=0, how={"separator": ","}).total
     3
     """
@@ -25,6 +28,7 @@ class Lines:
     blank: int
     inside: int
     how: Mapping[str, str]
+    lists: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +38,7 @@ class Table:
     ``load(names)`` reads these columns, as text from text files and typed otherwise. ``line(row)`` is the
     1-based line of a row in its file. ``named`` is False when the names are mere positions, because the
     file has no header. ``kinds`` are types the file itself declares ("token" or "float"). ``lines()``
-    accounts for the lines of a text file with one row per line. ``null_words`` mean a
-    missing value.
+    accounts for the lines of a text file. ``null_words`` mean a missing value.
 
     >>> table = Table("people", ("a",), lambda names: pl.DataFrame({"a": [1]}).select(names), in_file=False)
     >>> str(table.error("a must be even, got 1.", row=0))

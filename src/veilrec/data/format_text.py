@@ -11,10 +11,10 @@ import polars as pl
 
 from veilrec.core import DataError, check
 from veilrec.data.columns import is_common_name
-from veilrec.data.format_bytes import decode, read_bytes
+from veilrec.data.format_bytes import decode, read_bytes, unmarked
 from veilrec.data.format_table import Lines, Table, one_line
 from veilrec.data.text_reading import ESCAPES, Walk
-from veilrec.data.text_source import BOM, Text
+from veilrec.data.text_source import Text
 
 SEPARATORS = ("::", "\t", ",", ";", "|", " ")
 NULL_WORDS = ("NULL", "NA")
@@ -118,7 +118,7 @@ def _first_line(source: Path | bytes, label: str) -> tuple[str, int]:
     """The first line with something in it, and how many empty ones stand before it."""
     with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as lines:
         for skip, line in enumerate(lines):
-            text = line.removeprefix(BOM) if skip == 0 else line
+            text = unmarked(line, label) if skip == 0 else line
             if text.strip():
                 try:
                     return text.decode().rstrip("\r\n"), skip

@@ -71,8 +71,9 @@ def open_table(
     if found == "mat":
         return _open_matlab(path, label, what)
     if found == "lightgcn":
-        _, pairs = adjacency_lines(path, label, encoding)
-        return Table(label, ("user", "item"), pairs.select, lambda row: int(pairs["line"][row]))
+        pairs, lines = adjacency_lines(path, label, encoding)
+        where = pairs["line"]
+        return Table(label, ("user", "item"), pairs.select, lambda row: int(where[row]), lines=lambda: lines)
     known = found in ("movielens", "recbole")
     if header is None and known:
         header = found == "recbole"

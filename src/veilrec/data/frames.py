@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from veilrec.core import DataError, check_choice, require
+from veilrec.data.ids import one_kind
 
 KINDS = ("pandas", "polars", "pyarrow")
 
@@ -92,12 +93,8 @@ def _from_column(name: str, column: Any) -> pl.Series:
     if isinstance(dtype, np.dtype) and dtype.kind == "M":
         return pl.Series(name, column.to_numpy().astype("datetime64[us]"))
     values = [None if gone else value for value, gone in zip(column.tolist(), column.isna().tolist())]
-    kinds = {type(value) for value in values if value is not None}
-    if len(kinds) > 1:  # a mixed column: every value as the text that names it
-        values = [None if value is None else str(value) for value in values]
-    if not kinds:
-        return pl.Series(name, values, dtype=pl.String)
-    return pl.Series(name, values)
+    values = one_kind(name, values)
+    return pl.Series(name, values, dtype=pl.String if all(value is None for value in values) else None)
 
 
 def _to_array(series: pl.Series) -> Any:

@@ -7,13 +7,15 @@ never "017" or "+17") is stored as numbers, because it can be turned back withou
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from veilrec.core import DataError
+from veilrec.core import DataError, warn
 
 _CANONICAL = r"^(0|-?[1-9][0-9]{0,18})$"
 
@@ -38,6 +40,43 @@ def compact(series: pl.Series) -> pl.Series:
     shortest = pl.Series(values).cast(pl.String).str.len_bytes().to_numpy().astype(np.int64)
     written = int(text.str.len_bytes().cast(pl.Int64).sum())
     return numbers if int((shortest * counts).sum()) == written else text
+
+
+def one_kind(name: str, values: list[Any]) -> list[Any]:
+    """The values of a column of Python objects in one kind: all numbers, or all as text, with a warning.
+
+    A whole number is the same however it is typed: 7.0 beside 7 is 7. None is a missing value.
+
+    >>> one_kind("user", [7, 7.0, None])
+    [7, 7, None]
+    """
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) < 2:
+        return values
+    plain = [_whole(value) for value in values]
+    if all(value is None or _is_number(value) for value in plain):
+        return plain if all(value is None or isinstance(value, int) for value in plain) else _floats(plain)
+    if str in kinds:
+        number = next((value for value in plain if _is_number(value)), None)
+        same = "" if number is None else f", so that {number!r} and {str(number)!r} are one"
+        others = ", ".join(sorted(kind.__name__ for kind in kinds - {str}))
+        warn(
+            f"column {name!r} must be of one kind, got text beside values of type {others}: all are read as "
+            f"text{same}. Convert the column if they are not."
+        )
+    return [None if value is None else str(value) for value in plain]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if _is_number(value) and value == value // 1 else value
+
+
+def _floats(values: list[Any]) -> list[Any]:
+    return [None if value is None else float(value) for value in values]
 
 
 class Ids:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from veilrec.core import DataError, DataWarning
+from veilrec.core import DataError, warn
 from veilrec.data.dataset import Categorical, Dataset, Numeric, check_inside
 from veilrec.data.formats import open_table, siblings
 from veilrec.data.frames import kind_of
@@ -66,7 +65,7 @@ def like(people: Dataset, items: Ids, scheme: Mapping[str, Any] | None = None) -
             held = np.unique(own.codes) if own is not None else ()
             strange = [words[code] for code in held if code >= 0 and words[code] not in place]
             if strange:
-                warnings.warn(_STRANGE.format(name, ", ".join(map(repr, strange))), DataWarning, 3)
+                warn(_STRANGE.format(name, ", ".join(map(repr, strange))))
             table = np.array([*(place.get(word, -1) for word in words), -1], np.int32)
             found = table[own.codes] if own is not None else np.full(people.n_users, -1, np.int32)
             attributes[name] = Categorical(found, tuple(about["categories"]))

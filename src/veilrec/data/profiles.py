@@ -11,7 +11,6 @@ the data, as published: those extremes are themselves private.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from veilrec.core import DataError, DataWarning, check, check_choice
+from veilrec.core import DataError, check, check_choice, warn
 from veilrec.data.dataset import Categorical, Dataset, Numeric
 
 LARGEST = 256
@@ -133,7 +132,7 @@ def profiles(
             codes[name] = found
     if not quiet:
         for words in left_out:
-            warnings.warn(words, DataWarning, 2)
+            warn(words)
     shape = (data.n_users, 0)
     return Profiles(
         np.stack(list(numbers.values()), axis=1) if numbers else np.zeros(shape),
@@ -289,9 +288,7 @@ def _declared(name: str, attribute: Numeric) -> NDArray[np.float64]:
     if outside.any():
         span = f"{attribute.low:g} to {attribute.high:g}"
         count = int(outside.sum())
-        warnings.warn(
-            f"attribute {name} has {count} values outside of {span}: moved to its edge", DataWarning, 3
-        )
+        warn(f"attribute {name} has {count} values outside of {span}: moved to its edge")
     scaled = (
         2
         * (np.clip(values, attribute.low, attribute.high) - attribute.low)

@@ -108,7 +108,7 @@ def read(
         rows = frame.height
         del frame  # each text column goes as soon as it is read
         ticker.advance(note="ids")
-        coding, kept, dropped = given_rows(table, series, missing)
+        coding, kept, dropped, origin = given_rows(table, series, missing)
         ticker.advance(note="values")
         columns: Columns = {role: codes for role, (codes, _) in coding.items()}
         vocabulary = {role: ids for role, (_, ids) in coding.items()}
@@ -162,6 +162,7 @@ def read(
         rating_range=declared,
         name=name or _default_name(table),
         frame_kind=kind_of(source) or "polars",
+        origin=origin,
     ).read_from(*reports)
 
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from veilrec.core import DataWarning
+from veilrec.core import warn
 from veilrec.data.columns import first
 from veilrec.data.format_table import Table, one_line
+from veilrec.data.identity import identity_of
 from veilrec.data.ids import Ids, encode
+from veilrec.data.order import stable_order
 from veilrec.data.read_attributes import as_text
 
 Coding = dict[str, tuple[NDArray[np.int32], Ids]]
 LONGEST = 1000  # characters of an id
-
-
-def warn(message: str) -> None:
-    """Warn the caller of the function that calls the function that calls this."""
-    warnings.warn(DataWarning(message), stacklevel=4)
 
 
 def id_column(table: Table, role: str, series: pl.Series) -> pl.Series:
@@ -73,11 +68,13 @@ def coded(table: Table, role: str, series: pl.Series) -> tuple[NDArray[np.int32]
 
 def given_rows(
     table: Table, series: dict[str, pl.Series], policy: str
-) -> tuple[Coding, NDArray[np.int64] | None, dict[str, int]]:
+) -> tuple[Coding, NDArray[np.int64] | None, dict[str, int], str]:
     """Codes and vocabulary of users and items, the rows that are left (None: all), and why others are not.
 
     Rows without an id are an error, or left out under the policy "drop", and then those without a rating or
-    time too. The columns of ids are taken out of ``series``, the others lose the rows.
+    time too. The columns of ids are taken out of ``series``, the others lose the rows. Last comes the
+    identity of all rows with ids where some of those were left out, else "": which columns are read beside
+    the ids makes no other data.
     """
     coding: Coding = {}
     absent: dict[str, NDArray[np.bool_]] = {}
@@ -94,13 +91,21 @@ def given_rows(
         why[f"missing {role}"] = int((left & gone).sum())
         left &= ~gone
     if left.all():
-        return coding, None, {}
+        return coding, None, {}, ""
     if not left.any():
         raise table.error("the table must have a row without missing values, got none.")
     for role, column in series.items():
         series[role] = column.filter(pl.Series(left))
+    named = ~(absent["user"] | absent["item"])
+    origin = "" if bool((left == named).all()) else _identity(coding, np.flatnonzero(named))
     coding = {role: encode(ids.take(codes[left])) for role, (codes, ids) in coding.items()}
-    return coding, np.flatnonzero(left), why
+    return coding, np.flatnonzero(left), why, origin
+
+
+def _identity(coding: Coding, rows: NDArray[np.int64]) -> str:
+    (user, users), (item, items) = coding["user"], coding["item"]
+    rows = rows[stable_order(user[rows])]
+    return identity_of(user[rows], item[rows], users, items)
 
 
 def missing_id(table: Table, role: str, gone: NDArray[np.bool_]) -> Exception:

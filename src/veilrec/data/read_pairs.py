@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from veilrec.core import warn
 from veilrec.data.format_table import Table
 from veilrec.data.ids import Ids
 from veilrec.data.order import stable_order
-from veilrec.data.read_ids import warn
 
 POLICIES = ("last", "first", "mean", "error", "keep")
 Columns = dict[str, NDArray[Any]]

@@ -15,7 +15,7 @@ from veilrec.data.format_table import Lines, Table
 class ReadReport:
     """The account of one table: ``rows`` were read, ``dropped`` says how many were left out and why.
 
-    ``lines`` counts the lines of a text file with one row per line; it is None for other files and frames.
+    ``lines`` counts the lines of a text file; it is None for other files and frames.
 
     >>> report = ReadReport("interactions", "events.csv", rows=9, dropped={"repeated pair": 2}, kept=7)
     >>> print(report)
@@ -42,10 +42,14 @@ class ReadReport:
                 file=self.source,
             )
         found = self.lines
-        if found is not None and found.total != found.header + found.blank + found.inside + self.rows:
+        if found is None:
+            return
+        held = self.rows if found.lists is None else found.lists
+        if found.total != found.header + found.blank + found.inside + held or held > self.rows:
+            lists = "" if found.lists is None else f"{found.lists:,} lists of items with "
             raise DataError(
                 f"lines must add up, got {found.total:,} in the file, {found.header} as header, "
-                f"{found.blank:,} blank, {found.inside:,} inside of fields and {self.rows:,} rows. "
+                f"{found.blank:,} blank, {found.inside:,} inside of fields and {lists}{self.rows:,} rows. "
                 "Name how fields are cut and quoted with separator= and escape= (--separator, --escape).",
                 file=self.source,
             )
@@ -72,6 +76,7 @@ class ReadReport:
         text = f"{self.what} from {self.source}: "
         if self.lines is not None:
             also = f", {self.lines.inside:,} inside of fields" if self.lines.inside else ""
+            also += f", {self.lines.lists:,} lists of items" if self.lines.lists is not None else ""
             text += (
                 f"{self.lines.total:,} lines in the file ({self.lines.header} header, "
                 f"{self.lines.blank:,} blank{also}), "

@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from veilrec.core import check
+from veilrec.core import check, warn
 from veilrec.data.columns import find_common, find_named, plain_name
 from veilrec.data.dataset import Attribute, Categorical, Links, Numeric
 from veilrec.data.format_table import Table
 from veilrec.data.ids import Ids
 from veilrec.data.order import stable_order
 from veilrec.data.read_attributes import attribute
-from veilrec.data.read_ids import coded, id_column, known_rows, missing_id, warn
+from veilrec.data.read_ids import coded, id_column, known_rows, missing_id
 from veilrec.data.read_report import ReadReport
 
 

@@ -330,7 +330,7 @@ def _split(
 ) -> Split:
     _check_parts(data.name, parts, expect)
     source = data.fingerprint
-    data = replace(_shaped(data, method, settings), origin=data.origin or source)
+    data = replace(_shaped(data, method, settings), origin=data.identity)  # once, for all parts
     valid = parts == _VALID
     return Split(
         train=data.take(parts == _TRAIN),

@@ -64,6 +64,7 @@ def save_dataset(dataset: Dataset, folder: str | Path) -> Path:
             "attributes": cards,
             "links": dataset.links is not None,
             "shaped": list(dataset.shaped),
+            "declared_users": dataset.declared_users,
             "origin": dataset.origin,
             "provenance": [report.to_dict() for report in dataset.provenance],
         }
@@ -137,6 +138,7 @@ def _assemble(folder: Path, card: dict[str, Any]) -> Dataset:
         name=card["name"],
         frame_kind=card["frame_kind"],
         shaped=tuple(card.get("shaped", ())),
+        declared_users=card.get("declared_users"),
         origin=card.get("origin", ""),
         **optional,
     ).read_from(*reports)

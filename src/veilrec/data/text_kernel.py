@@ -65,17 +65,19 @@ def walk(
     ``\\N`` is missing) or 2 (it escapes quotes only). The values of ``column`` (of one record, with
     ``record`` from 0; of all, with -1) go to ``out``, each followed by the byte ``end``. ``quoted`` and
     ``bare`` count the values of each column with and without quotes; ``first`` says where the first record
-    has quotes. Lines and records without any value are blank.
+    has quotes. A line with nothing but white space is blank; between records, a tab that separates is none.
     """
     n, line, i, size = len(raw), 1, 0, 0
     records, width, blank, breaks, lf, crlf = 0, 0, 0, 0, 0, 0
     body, second = 0, 0
     spaces = len(sep) == 1 and sep[0] == _SPACE
+    tabs = sep[0] == _TAB
     facts[:] = 0
     facts[FOUND] = -1
     while i < n:
         j = i
-        while j < n and (raw[j] == _SPACE or raw[j] == _TAB or raw[j] == _CR):
+        white = records == 0 or not tabs
+        while j < n and (raw[j] == _SPACE or raw[j] == _CR or (raw[j] == _TAB and white)):
             j += 1
         if j >= n or raw[j] == _NEW:
             blank += 1
@@ -85,8 +87,7 @@ def walk(
         if spaces:
             while raw[i] == _SPACE:
                 i += 1
-        began, start_size = line, size
-        cells, empty, fault = 0, True, 0
+        began, cells, fault = line, 0, 0
         while True:  # one field after the other
             if cells >= len(quoted):
                 fault = TOO_WIDE
@@ -166,8 +167,6 @@ def walk(
                     size = field
             if fault != 0:
                 break
-            if length > 0 or missing:
-                empty = False
             if records == 0:
                 first[cells] = 1 if in_quotes else 0
             elif length > 0 and not missing:
@@ -190,9 +189,9 @@ def walk(
                 if not _ends(raw, i):
                     continue
             break
-        if records == 1 and not empty:  # the second record sets the width: the first may lack a name
+        if records == 1:  # the second record sets the width: the first may lack a name
             body, second = cells, began
-        elif fault == 0 and not empty and records > 1 and cells != body:
+        elif fault == 0 and records > 1 and cells != body:
             fault = BAD_WIDTH
         if fault != 0:
             facts[FAULT], facts[LINE], facts[GOT] = fault, began, cells
@@ -203,10 +202,6 @@ def walk(
         returned = ended and raw[i] == _CR
         i += 2 if returned else 1
         line += 1
-        if empty:
-            size = start_size
-            blank += 1
-            continue
         if returned:
             crlf += 1
         elif ended:

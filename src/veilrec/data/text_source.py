@@ -16,11 +16,10 @@ import numpy as np
 import polars as pl
 
 from veilrec.core import DataError
-from veilrec.data.format_bytes import decode
+from veilrec.data.format_bytes import decode, unmarked
 from veilrec.data.format_table import Lines, one_line
 from veilrec.data.text_reading import ESCAPES, Walk
 
-BOM = b"\xef\xbb\xbf"
 _RULE = "quotes and backslashes must have one meaning in the whole file, got "
 _NAME_IT = "Name what is meant with escape= (--escape): " + ", ".join(ESCAPES) + "."
 
@@ -68,7 +67,7 @@ class Text:
         """All of it, without the mark of UTF-8 at its beginning."""
         found = self.source if isinstance(self.source, bytes) else self.source.read_bytes()
         decode(found, "utf-8", self.label)
-        return found.removeprefix(BOM)
+        return unmarked(found, self.label)
 
     @cached_property
     def survey(self) -> Survey:
@@ -95,8 +94,13 @@ class Text:
         return good
 
     def rivals(self, headed: bool) -> list[Walk]:
-        """Readings in which quotes are mere characters, where nothing speaks against them."""
-        if self.escape is not None or self.walks[0].quotes_are_regular(headed):
+        """Readings in which quotes are mere characters, where nothing speaks against them.
+
+        Regular quotes do, but not where they make several lines one row: titles that begin with a quote in
+        one line and end with one in the next are regular too.
+        """
+        whole = not any(walk.breaks for walk in self.walks)
+        if self.escape is not None or (whole and self.walks[0].quotes_are_regular(headed)):
             return []
         if not any(walk.quoted_line for walk in self.walks):
             return []

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from veilrec.core import DataError, write_json, write_text
+from veilrec.crypto import SigningKey
 from veilrec.data import Dataset, Split
 from veilrec.experiments.config import make_model
 from veilrec.experiments.records import new_record, portable, write_record
@@ -24,7 +25,7 @@ from veilrec.experiments.sources import is_file, load_data, make_split
 from veilrec.experiments.specs import DataSpec, EvaluateSpec, Experiment, SplitSpec
 from veilrec.privacy import Ledger
 from veilrec.systems import load_model
-from veilrec.training import Evaluation, Recommender, evaluate
+from veilrec.training import Evaluation, Recommender, evaluate, sign_model
 from veilrec.training.folder import hold_folder
 
 _PATHS = ("source", "dir", "users", "links")
@@ -36,6 +37,7 @@ _MEMBERS = (
     "ids.json",
     "model.safetensors",
     "privacy.json",
+    "signature.json",
     "log.jsonl",
     "attack.json",
     "attack-links.json",
@@ -86,13 +88,15 @@ def fit_run(
     ledger: Ledger | None = None,
     population: str | None = None,
     new_population: bool = False,
+    sign: SigningKey | str | Path | None = None,
 ) -> Path:
     """Fit, judge and save; returns the folder. An unfinished run of the same spec is continued.
 
     A finished run of the same spec and data is left as it is. A run of another spec is refused, before any
     work, unless ``overwrite``. What a private model draws securely is always booked: in ``ledger``, else in
     the user's own, under ``population``, else the name of the data; ``new_population`` as in
-    :meth:`Recommender.fit`.
+    :meth:`Recommender.fit`. ``sign`` is a secret key or its file: the model is signed with it, also one that
+    was finished before.
 
     >>> import tempfile
     >>> spec = Experiment("popularity", data=DataSpec("synthetic:60,40,900"))
@@ -101,6 +105,7 @@ def fit_run(
     ('popularity', 'test')
     """
     folder = Path(out)
+    key = sign if sign is None or isinstance(sign, SigningKey) else SigningKey.load(sign)
     plain = portable_spec(spec)
     finished = _check_folder(folder, plain, overwrite)
     model = make_model(spec.model, spec.settings)
@@ -111,6 +116,8 @@ def fit_run(
     clock.lap("split")
     if finished:
         _check_same(folder, _read_json(folder / "run.json"), data, split)
+        if key is not None:
+            sign_model(folder, key)
         return folder
     if overwrite:
         with hold_folder(folder / _CHECKPOINTS):  # nobody is at work there
@@ -143,7 +150,7 @@ def fit_run(
             folder.rmdir()
         raise
     clock.lap("fit")
-    _save(model, folder, spec.data)
+    _save(model, folder, spec.data, key)
     judged = evaluate(model, split, spec.evaluate.k, protocol=spec.evaluate.protocol, progress=progress)
     clock.lap("evaluate")
     record = new_record(
@@ -298,11 +305,11 @@ def _check_same(folder: Path, about: Mapping[str, Any], data: Dataset, split: Sp
             raise DataError(message, file=folder)
 
 
-def _save(model: Recommender, folder: Path, data: DataSpec) -> None:
+def _save(model: Recommender, folder: Path, data: DataSpec, key: SigningKey | None) -> None:
     """Write the model beside the other files of the run; ``model.json`` comes last and makes it whole."""
     staging = folder / _STAGING
     shutil.rmtree(staging, ignore_errors=True)
-    model.save(staging)
+    model.save(staging, sign=key)
     paths = {name: value for name in _PATHS if (value := getattr(data, name)) is not None}
     there = {
         name: str(Path(value).resolve())
@@ -311,7 +318,8 @@ def _save(model: Recommender, folder: Path, data: DataSpec) -> None:
     }
     if there:
         write_json(staging / "private" / "source.json", there)
-    (folder / "model.json").unlink(missing_ok=True)
+    for name in ("model.json", "signature.json"):
+        (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / "private", ignore_errors=True)
     for member in sorted(staging.iterdir(), key=lambda path: path.name == "model.json"):
         member.replace(folder / member.name)

@@ -1,7 +1,13 @@
 """Mechanisms, events, the accountant and the statement. The statement comes first: no model is without."""
 
 from veilrec.privacy.accountant import delta_of, epsilon_of
-from veilrec.privacy.calibration import default_delta, gaussian_multiplier, smallest_noise
+from veilrec.privacy.calibration import (
+    default_delta,
+    gaussian_multiplier,
+    known_noise,
+    remembered,
+    smallest_noise,
+)
 from veilrec.privacy.clipping import (
     check_clip_norm,
     clip_parts,
@@ -22,6 +28,7 @@ from veilrec.privacy.events import (
 )
 from veilrec.privacy.guarantee import Claim, Guarantee
 from veilrec.privacy.ledger import Ledger, Reservation
+from veilrec.privacy.ledger_entries import new_token
 from veilrec.privacy.ledger_records import Account, LimitChange, Spend
 from veilrec.privacy.noise import Noise, check_laplace_lattice, check_lattice
 from veilrec.privacy.once import AlreadyReleased, Once
@@ -57,5 +64,8 @@ __all__ = [
     "epsilon_of",
     "gaussian_multiplier",
     "joint_norm",
+    "known_noise",
+    "new_token",
+    "remembered",
     "smallest_noise",
 ]

@@ -20,6 +20,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from veilrec.core import check, check_count
 from veilrec.privacy.events import (
     Event,
@@ -39,6 +41,10 @@ from veilrec.privacy.renyi import renyi_epsilon
 LOSS_STEP = 1e-3
 # Loss distributions are cut at a tail of 1e-15: below this power of ten they answer infinity.
 _SMALLEST_EXPONENT = -14.0
+# Wider loss distributions, in steps of the grid, are not composed: gigabytes, for an epsilon of thousands.
+_MOST_STEPS = 1e7
+# Nor are more sampled releases than this: they are composed one by one where the distribution is small.
+_MOST_RELEASES = 1_000_000
 
 
 def epsilon_of(
@@ -158,6 +164,9 @@ def _split(
 def _loss_epsilon(events: Sequence[Event], delta: float, neighbours: Neighbours) -> float:
     if all(isinstance(event, GaussianEvent) and event.sampling_rate == 1 for event in events):
         return gaussian_epsilon(_mu(events), delta)
+    too_many = sum(event.count for event in events) > _MOST_RELEASES
+    if too_many or _width(events) > _MOST_STEPS * LOSS_STEP:
+        return math.inf
     found = float(_loss(events, neighbours).get_epsilon(delta))
     # A small answer needs a finer grid, and is cheap on it.
     return found if found > 2 else float(_loss(events, neighbours, LOSS_STEP / 10).get_epsilon(delta))
@@ -184,6 +193,32 @@ def _loss(events: Sequence[Event], neighbours: Neighbours, step: float = LOSS_ST
                 single = dp.PoissonSampledDpEvent(event.sampling_rate, single)
         accountant.compose(single, event.count)
     return accountant
+
+
+def _width(events: Sequence[Event]) -> float:
+    """About how far a composed loss reaches: its mean and ten deviations, and the reach of one release."""
+    mean = variance = reach = 0.0
+    for event in events:
+        if isinstance(event, LaplaceEvent):
+            b = event.noise_multiplier
+            single, spread, far = 1 / b, 1 / b**2, 1 / b
+        else:
+            assert isinstance(event, GaussianEvent)
+            z, q = event.noise_multiplier, event.sampling_rate
+            far = 0.5 / z**2 + 10 / z
+            if far > _MOST_STEPS * LOSS_STEP:
+                return math.inf
+            x = np.linspace(-10.0, 10.0, 2001) * z + np.array([[0.0], [1.0]])  # around either centre
+            loss = np.logaddexp(
+                math.log1p(-q) if q < 1 else -math.inf, math.log(q) + (2 * x - 1) / (2 * z**2)
+            )
+            weight = np.exp(-np.square(np.linspace(-10.0, 10.0, 2001)) / 2)
+            weight /= weight.sum()
+            share = np.array([1 - q, q])
+            single = max(0.0, float(share @ (loss @ weight)))
+            spread = float(share @ (np.square(loss) @ weight))
+        mean, variance, reach = mean + event.count * single, variance + event.count * spread, reach + far
+    return mean + 10 * math.sqrt(variance) + reach
 
 
 def _mu(events: Sequence[Event]) -> float:

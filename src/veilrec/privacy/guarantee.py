@@ -6,6 +6,7 @@ them; a statement read from a file is composed again and refused when the file s
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -167,6 +168,8 @@ class Guarantee:
 
         A draw that no claim mentions, or a claim about a draw that never happened, is an error. A claim may
         speak of more releases than there were: a fit that stopped early has paid for all it might have made.
+        It may not speak of fewer, and what is spent on one secret against one adversary is one claim: else
+        each of two would state its half.
 
         >>> from veilrec.privacy.mechanisms import Laplace
         >>> noise = Noise.research(1)
@@ -191,6 +194,14 @@ class Guarantee:
             drawn |= _counts(source.slices)
         foreign = [statement.describe(event) for event in named if not drawn[event]]
         check(not foreign, "claims", "about events that were drawn, and no other", foreign)
+        for claim in claims:
+            said = _counts(claim.events)
+            fewer = [statement.describe(event) for event, count in said.items() if count < drawn[event]]
+            check(not fewer, "claims", "about every event as often as it was drawn", fewer)
+        paying = [claim for claim in claims if not claim.restates]
+        for one, other in itertools.combinations(paying, 2):
+            parted = one.secret == other.secret and set(one.adversaries) & set(other.adversaries)
+            check(not parted, "claims", "one for all that is spent on a secret", one.secret)
         safe = all(source.grade == "secure" and not source.in_floats for source in sources)
         noisy = any(not isinstance(event, UnboundedEvent) for one in sources for event in one.events)
         grade = ("secure" if safe else "research") if noisy else "none"

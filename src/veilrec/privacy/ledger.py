@@ -14,7 +14,8 @@ How a spend for one unit counts for another: ``ledger_units``. The file: ``ledge
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from veilrec.core import DataError, check, check_choice, check_positive
 from veilrec.privacy import ledger_queries as queries
 from veilrec.privacy.events import RELATIONS, Event, Neighbours, check_budget
 from veilrec.privacy.guarantee import UNITS, Claim, Unit
-from veilrec.privacy.ledger_entries import check_name, known_events, new_spend, now
+from veilrec.privacy.ledger_entries import check_name, known_events, new_spend, new_token, now
 from veilrec.privacy.ledger_file import ledger_path, reading, writing
 from veilrec.privacy.ledger_hold import hold, let_go
 from veilrec.privacy.ledger_records import Account, LimitChange, Spend
@@ -37,6 +38,8 @@ class Reservation:
     spend: Spend
     ledger: Ledger = field(repr=False, compare=False)
     number: int = field(repr=False, compare=False)
+    token: str = field(repr=False, compare=False)
+    """What :meth:`Ledger.resume` asks for; keep it with the run."""
 
     @property
     def id(self) -> str:
@@ -217,11 +220,12 @@ class Ledger:
         ]
         with reading(self.path, self.timeout) as db:
             limits = queries.limits(db, population)
+        token = new_token()  # of the whole run
         while True:
             pairs: list[Pair] = [(limit.unit, limit.neighbours) for limit in limits.values()]
             for spend, cost in zip(spends, costs):
                 cost |= {pair: queries.cost_of(spend, pair) for pair in pairs if pair not in cost}
-            with writing(self.path, self.timeout) as db:
+            with ExitStack() as undo, writing(self.path, self.timeout) as db:
                 if not new_population:
                     queries.refuse_renamed(db, spends[0])
                 limits = queries.limits(db, population)
@@ -234,10 +238,10 @@ class Ledger:
                 numbers = []
                 for place, (spend, cost) in enumerate(zip(spends, costs)):
                     spends[place] = replace(spend, reserved_at=now())
-                    numbers.append(queries.add_spend(db, spends[place], cost))
-                for number in numbers:  # none is held before all are allowed
-                    hold(self.path, number)
-            return [Reservation(spend, self, number) for spend, number in zip(spends, numbers)]
+                    numbers.append(queries.add_spend(db, spends[place], cost, token))
+                for spend, number in zip(spends, numbers):  # none is held before all are allowed
+                    self._hold(number, spend.id, undo)
+            return [Reservation(spend, self, number, token) for spend, number in zip(spends, numbers)]
 
     def resume(
         self,
@@ -246,25 +250,31 @@ class Ledger:
         population: str,
         fingerprint: str,
         events: Iterable[Event],
+        tokens: Sequence[str] = (),
+        token: str = "",
         ended: bool = False,
     ) -> Reservation:
         """Go on with a reservation that was not released, without paying again.
 
         Refused when what is asked differs from what was paid for, when the results are out already, and
-        while it has a holder: another process, or a thread of this one. ``ended``: all was drawn and kept,
-        and is only read back; then the results may be out.
+        while it has a holder: another process, or a thread of this one. ``tokens`` are those that the run
+        has kept: one of them must be the reservation's, else the run went on from another copy of what was
+        kept. ``token`` is a new one, which becomes the reservation's; the run keeps it beside the others
+        before this call and alone after it, so that it can go on whenever it is killed. ``ended``: all was
+        drawn and kept, and is only read back; then the results may be out, and no token is asked for.
 
         >>> import tempfile
-        >>> from veilrec.privacy import PureEvent
+        >>> from veilrec.privacy import PureEvent, new_token
         >>> ledger, events = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite"), [PureEvent(epsilon=1.0)]
         >>> taken = ledger.reserve("shop", "f", events, delta=0.0, run="first")
         >>> taken.let_go()   # it was stopped; so does the end of its process
-        >>> again = ledger.resume(taken.id, population="shop", fingerprint="f", events=events)
+        >>> same = {"population": "shop", "fingerprint": "f", "events": events}
+        >>> again = ledger.resume(taken.id, **same, tokens=[taken.token], token=new_token())
         >>> again.id == taken.id, ledger.accounts("shop")[0].epsilon
         (True, 1.0)
         """
         events = known_events(events)
-        with writing(self.path, self.timeout) as db:
+        with ExitStack() as undo, writing(self.path, self.timeout) as db:
             number, spend = self._found(db, reservation_id)
             asked = {"population": population, "fingerprint": fingerprint, "events": events}
             for name, value in asked.items():
@@ -277,10 +287,30 @@ class Ledger:
                 reservation_id,
                 f"Its results were released at {spend.released_at}; another release needs a new one.",
             )
-            free = hold(self.path, number)
-            remedy = "Another process or thread is at work on it: wait until it has ended or let go."
-            check(free, "reservation", "free", reservation_id, remedy)
-        return Reservation(spend, self, number)
+            if not ended:
+                queries.pass_on(db, number, reservation_id, tokens, token)
+            self._hold(number, reservation_id, undo)
+        return Reservation(spend, self, number, token)
+
+    def pass_on(self, reservation_ids: Sequence[str], tokens: Sequence[str], token: str) -> None:
+        """Give reservations that are held a new ``token``: copies of what was kept until now are stale.
+
+        A run calls it before it keeps what it has drawn, with ``tokens`` and ``token`` as in :meth:`resume`.
+
+        >>> import tempfile
+        >>> from veilrec.privacy import PureEvent, new_token
+        >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "budget.sqlite")
+        >>> taken = ledger.reserve("shop", "f", [PureEvent(epsilon=1.0)], delta=0.0, run="first")
+        >>> ledger.pass_on([taken.id], [taken.token], new_token())
+        >>> ledger.pass_on([taken.id], [taken.token], new_token())  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        ValueError: reservation must be taken up where it was left last, got ... The run went on elsewhere ...
+        """
+        with writing(self.path, self.timeout) as db:
+            for one in reservation_ids:
+                number, _ = self._found(db, one)
+                queries.pass_on(db, number, one, tokens, token)
 
     def mark_released(self, reservation_id: str) -> None:
         """What :meth:`Reservation.release` calls; harmless when it was released before."""
@@ -331,6 +361,11 @@ class Ledger:
             for name in queries.populations(db, population):
                 entries += [*queries.changes(db, name), *queries.spends(db, name)]
         return sorted(entries, key=lambda entry: entry.time)
+
+    def _hold(self, number: int, reservation_id: str, undo: ExitStack) -> None:
+        remedy = "Another process or thread is at work on it: wait until it has ended or let go."
+        check(hold(self.path, number), "reservation", "free", reservation_id, remedy)
+        undo.push(lambda error, *_: let_go(self.path, number) if error else None)
 
     def _found(self, db: sqlite3.Connection, reservation_id: str) -> tuple[int, Spend]:
         found = queries.find_spend(db, reservation_id)

@@ -89,6 +89,15 @@ def check_name(name: str, value: str) -> None:
     check(good, name, "a printable name of 1 to 200 characters, without space around it", value)
 
 
+def new_token() -> str:
+    """Says of a folder that a run was there last: drawn anew whenever the run goes on.
+
+    >>> len(new_token())
+    32
+    """
+    return secrets.token_hex(16)
+
+
 def now() -> str:
     """The time in UTC, to the microsecond.
 

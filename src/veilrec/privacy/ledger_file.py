@@ -2,7 +2,7 @@
 
 SQLite with a rollback journal and ``synchronous=EXTRA``: a commit is on the disk, the removal of its journal
 included, before the call returns. Triggers keep the tables append-only: no spend can be deleted or changed,
-but for the step from reserved to released.
+but for the step from reserved to released. Who may go on with a spend (its token) stands in a table beside.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from veilrec.core import DataError
 
-SCHEMA = 1
+SCHEMA = 2
 APPLICATION = 0x7665696C  # "veil"
 
 _TABLES = """
@@ -67,6 +67,12 @@ WHEN OLD.state != 'reserved' OR NEW.state != 'released' OR OLD.number != NEW.num
 BEGIN SELECT RAISE(ABORT, 'a spend stays as it is'); END;
 """
 _KEPT = ("spend", "cost", "limit_change")
+_TURNS = """
+CREATE TABLE turn (
+    spend INTEGER PRIMARY KEY REFERENCES spend (number),
+    token TEXT NOT NULL
+)
+"""  # came with format 2
 
 
 def ledger_path() -> Path:
@@ -125,6 +131,7 @@ def writing(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
             try:
                 if not _is_ours(db, path):
                     _create(db)
+                _upgrade(db)
                 yield db
                 db.execute("COMMIT")
             finally:
@@ -153,7 +160,7 @@ def _is_ours(db: sqlite3.Connection, path: Path) -> bool:
         return False
     if application != APPLICATION:
         raise DataError("is an SQLite file, but not a budget ledger. Name another file.", file=path)
-    if version != SCHEMA:
+    if not 1 <= version <= SCHEMA:
         raise DataError(
             f"was written by another veilrec (format {version}, this one knows {SCHEMA}). Upgrade veilrec.",
             file=path,
@@ -179,7 +186,15 @@ def _create(db: sqlite3.Connection) -> None:
             f"BEGIN SELECT RAISE(ABORT, 'what is written stays as it is'); END"
         )
     db.execute(f"PRAGMA application_id={APPLICATION}")
-    db.execute(f"PRAGMA user_version={SCHEMA}")
+    db.execute("PRAGMA user_version=1")
+
+
+def _upgrade(db: sqlite3.Connection) -> None:
+    """A ledger of format 1 gets what it lacks when it is written to; reading it needs nothing more."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version == 1:
+        db.execute(_TURNS)
+        db.execute(f"PRAGMA user_version={SCHEMA}")
 
 
 def _damaged(path: Path, detail: str) -> DataError:

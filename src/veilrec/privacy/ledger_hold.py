@@ -2,7 +2,8 @@
 
 Two that go on from the same reservation would each draw noise of their own and release twice for one price.
 So whoever works takes a place: in this process by a register, which threads share, and against others by a
-lock on one byte of a file beside the ledger or the notes of the folder. The system frees the byte when the
+lock on a small file beside the ledger or the notes of the folder. The lock belongs to the handle that took it
+(``flock``): who copies the file, in this process or another, does not free it. The system does when the
 process is gone, ``kill -9`` included. On Windows there is no such lock, and only threads are told apart.
 """
 
@@ -15,8 +16,8 @@ import threading
 from pathlib import Path
 
 _mutex = threading.Lock()
-_held: set[tuple[Path, int]] = set()
-_handles: dict[Path, int] = {}
+_held: dict[Path, int | None] = {}
+"""The lock files of this process, each with its open handle."""
 
 
 def hold(file: Path, number: int = 0) -> bool:
@@ -26,82 +27,87 @@ def hold(file: Path, number: int = 0) -> bool:
     >>> ledger = Path(tempfile.mkdtemp()) / "budget.sqlite"
     >>> hold(ledger, 7), hold(ledger, 7), hold(ledger, 8)
     (True, False, True)
+    >>> sorted(path.name for path in ledger.parent.iterdir())
+    ['budget.sqlite-held-7', 'budget.sqlite-held-8']
     >>> let_go(ledger, 7)
     >>> hold(ledger, 7)
     True
     """
-    place = file.resolve(), number
+    place = _place(file, number)
     with _mutex:
-        if place in _held or not _lock(*place):
+        if place in _held:
             return False
-        _held.add(place)
+        handle = None
+        if sys.platform != "win32":
+            handle = _lock(place)
+            if handle is None:
+                return False
+        _held[place] = handle
         return True
 
 
-def let_go(file: Path, number: int = 0, *, remove: bool = False) -> None:
-    """The work is done, or given up; ``remove``: nobody has another place beside the file, so nothing stays.
+def let_go(file: Path, number: int = 0) -> None:
+    """The work is done, or given up; nothing stays beside the file.
 
     >>> let_go(Path("never held"))
     """
-    place = file.resolve(), number
+    place = _place(file, number)
     with _mutex:
-        if place not in _held:
-            return
-        _held.remove(place)
-        if sys.platform == "win32":
+        handle = _held.pop(place, None)
+        if handle is None or sys.platform == "win32":
             return
         import fcntl
 
-        if remove:  # before the lock is gone: who opens the file from now on opens another
-            with contextlib.suppress(FileNotFoundError):
-                _beside(place[0]).unlink()
-            os.close(_handles.pop(place[0]))
-        else:
-            fcntl.lockf(_handles[place[0]], fcntl.LOCK_UN, 1, number)
+        try:
+            if _is_there(handle, place):  # not that of another holder, in a folder that was put here since
+                with contextlib.suppress(OSError):  # a file that has to stay is as good without a lock
+                    place.unlink()  # before the lock is gone: who opens it from now on opens another
+            fcntl.flock(handle, fcntl.LOCK_UN)  # whoever else has a copy of the handle
+        finally:
+            os.close(handle)
 
 
-def _lock(file: Path, number: int) -> bool:
-    if sys.platform == "win32":
-        return True
+def _lock(place: Path) -> int | None:
+    """A handle with the lock on the file that is there; None when another one has it."""
     import fcntl
 
     while True:
-        handle = _handle(file)
+        handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)  # no program that is started inherits it
         try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
-        except (BlockingIOError, PermissionError):  # systems differ
-            return False
-        if _is_there(handle, file):
-            return True
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_there(handle, place):
+                return handle
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # its holder has taken the file away: a lock on it means nothing to others
 
 
-def _handle(file: Path) -> int:
-    """Kept open: closing any handle of the file would free every lock that this process has on it."""
-    if file in _handles:
-        if _is_there(_handles[file], file):
-            return _handles[file]
-        os.close(_handles.pop(file))  # the file was taken away; its locks mean nothing to others
-    _handles[file] = os.open(_beside(file), os.O_RDWR | os.O_CREAT, 0o666)
-    return _handles[file]
-
-
-def _is_there(handle: int, file: Path) -> bool:
+def _is_there(handle: int, place: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(handle), _beside(file).stat())
-    except FileNotFoundError:
+        return os.path.samestat(os.fstat(handle), place.stat())
+    except OSError:
         return False
 
 
-def _beside(file: Path) -> Path:
-    return file.with_name(file.name + "-held")
+def _place(file: Path, number: int) -> Path:
+    file = file.resolve()
+    return file.with_name(f"{file.name}-held-{number}" if number else f"{file.name}-held")
 
 
 def _forked() -> None:
-    """A child has the register of its parent but none of its locks, and perhaps a mutex that nobody frees."""
-    global _mutex
-    _mutex = threading.Lock()
+    """A child holds nothing. It closes its copies of the handles, which frees nothing of its parent's: only
+    the last copy would, or to unlock one, which a child never does.
+    """
+    for handle in _held.values():
+        if handle is not None:
+            os.close(handle)
     _held.clear()
+    _mutex.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+if hasattr(os, "register_at_fork"):  # with the mutex, so that no handle is on its way into the register
+    os.register_at_fork(before=_mutex.acquire, after_in_parent=_mutex.release, after_in_child=_forked)

@@ -165,12 +165,28 @@ def say(amount: Amount) -> str:
 # -- writing ----------------------------------------------------------------------------------------------
 
 
-def add_spend(db: sqlite3.Connection, spend: Spend, costs: Mapping[Pair, Amount]) -> int:
-    """A new row, reserved, with what it costs; gives its number."""
+def add_spend(db: sqlite3.Connection, spend: Spend, costs: Mapping[Pair, Amount], token: str) -> int:
+    """A new row, reserved, with what it costs and the token of who may go on with it; gives its number."""
     number = _insert(db, "spend", {**vars(spend), "events": _text(spend.events), "state": spend.state})
     for pair, cost in costs.items():
         add_cost(db, spend.id, pair, cost)
+    _insert(db, "turn", {"spend": number, "token": token})
     return number
+
+
+def pass_on(db: sqlite3.Connection, number: int, spend_id: str, tokens: Sequence[str], token: str) -> None:
+    """The spend gets ``token`` if it has one of ``tokens``; another one means that the run is elsewhere."""
+    check(bool(token) and token not in tokens, "token", "a new one", token, "Draw it with new_token().")
+    row = db.execute("SELECT token FROM turn WHERE spend = ?", (number,)).fetchone()
+    check(
+        row is not None and row[0] in tokens,
+        "reservation",
+        "taken up where it was left last",
+        spend_id,
+        "The run went on elsewhere since this copy was made: go on in that folder, or choose a new one and "
+        "pay again.",
+    )
+    db.execute("UPDATE turn SET token = ? WHERE spend = ?", (token, number))
 
 
 def add_cost(db: sqlite3.Connection, spend_id: str, pair: Pair, cost: Amount) -> None:

@@ -133,7 +133,7 @@ class Noise:
         if in_floats:
             self._floats.append(event.label or event.kind)
         self.events.append(event)
-        self.slices.extend(slices)
+        self.slices.extend(dict.fromkeys(slices))  # of one draw, each is named once
 
     # -- bits and whole numbers: the same code for both grades ---------------------------------------
 

@@ -17,6 +17,7 @@ from veilrec.core import DataError, write_text
 from veilrec.experiments import NULL_MODEL, find_records, leading_metrics, read_record
 from veilrec.studio.charts import Dot, Line, dot_chart, line_chart
 from veilrec.studio.leaks import leak_charts, leaks
+from veilrec.systems import load_model
 
 _COLUMNS, _CHARTS = 6, 3
 
@@ -49,7 +50,10 @@ def write_report(folders: Iterable[str | Path], out: str | Path, *, title: str =
     for path in dict.fromkeys(path for folder in folders for path in find_records(folder)):
         for file in (path, *sorted(path.parent.glob("attack*.json"))):
             try:
-                records.append(read_record(file))
+                record = read_record(file)
+                if record["kind"] == "run" and file.name == "record.json":
+                    record["signature"] = signature(file.parent, record)
+                records.append(record)
             except DataError as error:
                 skipped.append(f"{file.parent.name}: {error.args[0].removeprefix(f'{file}: ')}")
     if not records:
@@ -83,12 +87,30 @@ def render(records: list[dict[str, Any]], *, title: str, skipped: list[str] | No
         leaks=attacked,
         leak_charts=leak_charts(attacked),
         statements=statements(records),
+        signatures=[(run["name"], run["signature"]) for run in runs if "signature" in run],
         environments=_distinct(record["environment"] for record in records),
         records=records,
         skipped=skipped or [],
         columns=lambda metrics: leading_metrics(metrics, _COLUMNS),
         plain=lambda value: f"{value:.6g}" if isinstance(value, float) else value,
     )
+
+
+def signature(folder: Path, record: dict[str, Any]) -> str:
+    """Who signed the model of a run, in words; broken, where model and record do not go together.
+
+    >>> signature(Path("no such folder"), {})
+    'none'
+    """
+    if not (folder / "signature.json").exists():
+        return "none"
+    try:
+        model = load_model(folder)
+    except DataError:
+        return "broken: the model was changed since"
+    if str(model.guarantee) != record["statement"]:
+        return f"good, by {model.signed_by}; but this record has another statement than the model"
+    return f"good, by {model.signed_by}"
 
 
 def group_runs(runs: list[dict[str, Any]]) -> list[Group]:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from veilrec.crypto import VerifyKey
 from veilrec.systems.attention import GCN
 from veilrec.systems.blurme import BlurMe
 from veilrec.systems.bpr import BPR
@@ -71,8 +72,11 @@ SYSTEMS: dict[str, type[Recommender]] = {
 }
 
 
-def load_model(path: str | Path) -> Recommender:
+def load_model(path: str | Path, *, key: VerifyKey | str | Path | None = None) -> Recommender:
     """Read a model that :meth:`Recommender.save` wrote: a folder or a ``.veil`` file.
+
+    What is not a model is refused in a sentence, and so is a statement that was changed. With a ``key``, a
+    public one or its file, the model must be signed by it; ``docs/files.md`` has what that says.
 
     >>> import tempfile
     >>> import veilrec as vr
@@ -81,7 +85,7 @@ def load_model(path: str | Path) -> Recommender:
     >>> load_model(path).recommend(["u1"], k=3).equals(model.recommend(["u1"], k=3))
     True
     """
-    return read_model(path, SYSTEMS)
+    return read_model(path, SYSTEMS, key=key)
 
 
 __all__ = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from veilrec.core import DataWarning, check, check_count, check_non_negative, check_positive, stream
+from veilrec.core import check, check_count, check_non_negative, check_positive, stream, warn
 from veilrec.data import (
     AS_NUMBERS,
     Dataset,
@@ -42,6 +41,7 @@ from veilrec.training import (
     torch_stream,
     validation_score,
 )
+from veilrec.training.layout import Layout, floats
 
 Loss = Callable[[Tensor, Tensor, int, int], Tensor]
 """Of h, the differences q, the epoch and the number of the batch in it."""
@@ -72,6 +72,7 @@ class AttentionRecommender(Recommender):
     scaling: ClassVar[Literal["public", "observed"]] = "observed"
     uses_numbers: ClassVar[bool] = True
     """Whether numeric attributes are part of the profile; if not, they are left out by name."""
+    describes: ClassVar[tuple[str, ...]] = ("attributes", "rating_range", "numbers", "extremes")
 
     def __post_init__(self) -> None:
         self.age_edges = check_edges("age_edges", self.age_edges, or_none=True)
@@ -104,7 +105,7 @@ class AttentionRecommender(Recommender):
         found = profiles(people, scaling=self.scaling, attributes=(), extremes=known["extremes"], quiet=True)
         column = dict(zip(found.number_names, found.numbers.T))
         if not column.keys() >= set(known["numbers"]):
-            say_left_out(found, stacklevel=4)
+            say_left_out(found)
         blank = np.zeros(people.n_users)  # a statistic that cannot be had, for want of ratings
         numbers = np.stack([column.get(name, blank) for name in known["numbers"]], axis=1)
         whole = Profiles(numbers, np.zeros((people.n_users, 0), np.int64), tuple(known["numbers"]), (), ())
@@ -166,6 +167,16 @@ class AttentionRecommender(Recommender):
             self.private["user_side"] = network.pair_user(of_users).numpy().copy()
             self.shared["item_side"] = network.pair_item(of_items).numpy().copy()
 
+    def _layout(self) -> Layout:
+        d = self.embedding_size
+        net = {"user_table": floats("width", d), "item_table": floats("items", d)}
+        net |= {name: floats(d) for name in ("attend_out", "h")}
+        layers = ("message.0", "message.2", "message.4", "attend_message", "out", "pair_item")
+        net |= {f"{name}.weight": floats(d, d) for name in (*layers, "attend_own", "pair_user")}
+        net |= {f"{name}.bias": floats(d) for name in layers}
+        shared = {f"net.{name}": spec for name, spec in net.items()} | {"item_side": floats("items", d)}
+        return Layout(shared, {"user_side": floats("users", d)})
+
     # -- serving --------------------------------------------------------------------------------------
 
     def _score(self, users: Array) -> Array:
@@ -216,13 +227,13 @@ def in_batches(order: Array, size: int) -> list[Array]:
     return np.array_split(order, max(1, round(len(order) / size)))
 
 
-def say_left_out(*found: Profiles, stacklevel: int = 5) -> None:
+def say_left_out(*found: Profiles) -> None:
     """One warning for each thing that the profiles are without, at the line that called ``fit``.
 
     >>> say_left_out(Profiles(np.zeros((3, 0)), np.zeros((3, 0), int), (), (), ()))
     """
     for words in dict.fromkeys(words for part in found for words in part.left_out):
-        warnings.warn(words, DataWarning, stacklevel)
+        warn(words)
 
 
 def user_profiles(data: Dataset, age_edges: tuple[float, ...], numbers: bool = True) -> Profiles:

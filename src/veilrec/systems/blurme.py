@@ -37,6 +37,7 @@ from veilrec.privacy import Claim, UnboundedEvent
 from veilrec.systems.bpr import BPR
 from veilrec.systems.vectors import VectorRecommender
 from veilrec.training import STOPPING, Array, Job
+from veilrec.training.layout import Layout, floats, places
 
 _OF_LISTS = UnboundedEvent(
     reason="the lists are learnt from profiles and attributes without noise",
@@ -109,6 +110,17 @@ class BlurMe(VectorRecommender):
         classes = need_attribute(known, self.attribute, public.name, self.word)
         if self.typical is not None:
             listed_weights(self.typical, classes, public)
+
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        return Layout(
+            {"item_vectors": floats("items", size), "item_bias": floats("items")},
+            {
+                "user_vectors": floats("users", size),
+                "added_user": places("users", "entries", rising="weakly"),
+                "added_item": places("items", "entries"),
+            },
+        )
 
     def _fit(self, job: Job) -> None:
         known = job.take_bare("attributes", _OF_PROFILES, [self.attribute]).attributes.get(self.attribute)

@@ -17,6 +17,7 @@ from veilrec.data import Dataset
 from veilrec.models import bpr_kernels
 from veilrec.systems.vectors import VectorRecommender
 from veilrec.training import Array, Job, run_epochs, validation_score
+from veilrec.training.layout import Layout, floats
 
 _BLOCKS = 4
 
@@ -51,6 +52,11 @@ class BPR(VectorRecommender):
             check_count(name, getattr(self, name))
         check_positive("learning_rate", self.learning_rate)
         check_non_negative("regularization", self.regularization)
+
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        shared = {"item_vectors": floats("items", size), "item_bias": floats("items")}
+        return Layout(shared, {"user_vectors": floats("users", size)})
 
     def _fit(self, job: Job) -> None:
         history, size = self.history, self.embedding_size

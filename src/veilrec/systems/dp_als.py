@@ -41,6 +41,7 @@ from veilrec.models import als_kernels
 from veilrec.privacy import clip_rows
 from veilrec.systems.private_items import PrivateItems, bounded_rows
 from veilrec.training import Array, Job
+from veilrec.training.layout import Spec, floats
 
 _GRAM_SHARE = 0.02
 
@@ -88,6 +89,9 @@ class DPALS(PrivateItems):
     def _numbers(self, items: int) -> int:
         width = self.embedding_size * (self.embedding_size + 1) // 2
         return items * (self.embedding_size + width) + width
+
+    def _kept_layout(self) -> dict[str, Spec]:
+        return {"item_vectors": floats("kept", self.embedding_size)}
 
     def _fit(self, job: Job) -> None:
         self._choose_items(job)

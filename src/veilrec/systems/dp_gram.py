@@ -41,8 +41,9 @@ from veilrec.privacy.mechanisms import packed, unpacked
 from veilrec.systems.private_items import PrivateItems
 from veilrec.systems.sizes import check_size
 from veilrec.training import Array, Job
+from veilrec.training.layout import Spec, floats
 
-MOST_ITEMS = 6_000
+MOST_ITEMS = 10_000
 _CELLS = 1 << 24
 
 
@@ -89,6 +90,9 @@ class DPGram(PrivateItems):
     def _kept(self, public: Dataset) -> int:
         return min(public.n_items, self.popular_items or public.n_items)
 
+    def _kept_layout(self) -> dict[str, Spec]:
+        return {"table": floats("kept", "kept")}
+
     def _fit(self, job: Job) -> None:
         items = self._kept(job.train)
         self._choose_items(job)
@@ -114,7 +118,7 @@ class DPGram(PrivateItems):
 def check_pairs(public: Dataset, word: str, kept: int, most: int) -> None:
     """Refuse more items than a matrix of items x items, its noise and its eigenvectors are made for.
 
-    >>> check_pairs(Dataset.from_arrays(["ann"], ["tea"]), "dp-gram", kept=6000, most=6000)
+    >>> check_pairs(Dataset.from_arrays(["ann"], ["tea"]), "dp-gram", kept=10_000, most=10_000)
     """
     because = "a number per pair of items is drawn and held"
     remedy = "Say popular_items, raise max_items, or use dp-spectral."

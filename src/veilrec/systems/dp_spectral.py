@@ -36,6 +36,7 @@ from veilrec.privacy.mechanisms import Gaussian
 from veilrec.systems.dp_gram import eigenvalue_gain
 from veilrec.systems.private_items import PrivateItems
 from veilrec.training import Array, Job
+from veilrec.training.layout import Spec, floats
 
 
 @dataclass(eq=False)
@@ -79,6 +80,9 @@ class DPSpectral(PrivateItems):
 
     def _numbers(self, items: int) -> int:
         return items * min(self.rank, items)
+
+    def _kept_layout(self) -> dict[str, Spec]:
+        return {"left": floats("kept", "rank"), "right": floats("rank", "kept")}
 
     def _fit(self, job: Job) -> None:
         self._choose_items(job)

@@ -21,7 +21,6 @@ beforehand: validation data choose an epoch but never stop the run, since the bu
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -38,6 +37,7 @@ from veilrec.privacy import (
     check_lattice,
     default_delta,
     gaussian_multiplier,
+    remembered,
 )
 from veilrec.privacy.events import check_sampling_rate
 from veilrec.systems.sizes import check_size
@@ -53,6 +53,7 @@ from veilrec.training import (
     torch_stream,
     validation_score,
 )
+from veilrec.training.layout import Layout, floats
 
 MOST_CELLS = 1 << 27
 """Users drawn for a step times items."""
@@ -185,6 +186,17 @@ class DPAE(Recommender):
         training.resume_at(at.epoch * self._per_epoch)  # a run that had ended before has been paid for too
         publish()
 
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        return Layout(
+            {
+                "encoder.weight": floats(size, "items"),
+                "encoder.bias": floats(size),
+                "decoder.weight": floats("items", size),
+                "decoder.bias": floats("items"),
+            }
+        )
+
     def _score_histories(self, histories: sp.csr_matrix) -> Array:
         weights = {name: torch.from_numpy(value) for name, value in self.shared.items()}
         with torch.no_grad():
@@ -224,7 +236,7 @@ class ProfileAutoencoder(nn.Module):
         return -fit / profile.sum(dim=1).clamp(min=1.0)
 
 
-@lru_cache(maxsize=64)
+@remembered
 def noise_multiplier(epsilon: float, delta: float, steps: int, sampling_rate: float) -> float:
     """The least noise for the run, remembered: claims and training must use the same number.
 

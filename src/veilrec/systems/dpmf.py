@@ -14,10 +14,11 @@ densities of v grows without limit in |v|: no finite pure epsilon. Rounds of ste
 be composed.
 
 ``user_vectors`` chooses. "fitted" is the factorisation: its statement has no finite epsilon. "public"
-enforces the condition: the u_a are random vectors that anybody may know, so the item vectors are a noisy
-sketch of the interactions (the range finder of Halko, Martinsson and Tropp, SIAM Review 2011), and epsilon is
-finite. Half of their squared length is one coordinate that all have in common, in which an item's popularity
-shows.
+enforces the condition: the u_a are random vectors that anybody may know, drawn from seed and id alone, so the
+item vectors are a noisy sketch of the interactions (the range finder of Halko, Martinsson and Tropp, SIAM
+Review 2011), and epsilon is finite. Half of their squared length is one coordinate that all have in common,
+in which an item's popularity shows. In the Hessian sum_a u_a u_a^T is what it is on average for the declared
+number of users, so that it stays when a user comes or goes.
 
 Sources. Only the abstract of the paper and accounts of it by others were at hand, not its text: how it argues
 about the u_a could not be checked, and the statement is about what is done here. Chosen here: every cell of
@@ -36,11 +37,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from veilrec.core import check_choice, check_count, check_positive, stream
-from veilrec.data import Dataset
+from veilrec.data import Dataset, Ids, id_normals
 from veilrec.privacy import Claim, Event, Noise, UnboundedEvent
 from veilrec.privacy.mechanisms import ObjectivePerturbation
 from veilrec.systems.vectors import VectorRecommender, unit_rows
 from veilrec.training import Array, Job, release_once
+from veilrec.training.layout import Layout, floats
 
 _LABEL = "item vectors"
 _OWN = "a user's interactions for the user's own vector and list"
@@ -104,14 +106,20 @@ class DPMF(VectorRecommender):
         about = ("one interaction of a user", "interaction", "add-remove", "OF", ("all item vectors",))
         return (Claim(*about, events, per_user=public.n_items),)  # type: ignore[arg-type]
 
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        return Layout({"item_vectors": floats("items", size)}, {"user_vectors": floats("users", size)})
+
     def _fit(self, job: Job) -> None:
         assert job.guard is not None
         if self.user_vectors == "fitted":
             u = self._fitted_users(job.take_bare("interactions", _LEAK).matrix(), job.seed)
+            gram = None
         else:
-            u = public_vectors(job.train.n_users, self.embedding_size, job.seed)
+            u = public_vectors(job.train.users, self.embedding_size, job.seed)
+            gram = job.train.public_users * mean_square(self.embedding_size)
         rows = job.guard.take("interactions", _LABEL).matrix()
-        v = released_ridge(job, rows, u, self._mechanism(), _LABEL)
+        v = released_ridge(job, rows, u, self._mechanism(), _LABEL, gram)
         self.shared["item_vectors"] = v.astype(np.float32)
         own = job.guard.take("interactions", _OWN).matrix()
         self.private["user_vectors"] = self._own_vectors(own)
@@ -134,16 +142,27 @@ class DPMF(VectorRecommender):
         return np.asarray(self._own_vectors(histories) @ self.shared["item_vectors"].T)
 
 
-def public_vectors(users: int, size: int, seed: int) -> Array:
-    """Vectors of length 1 drawn without looking at anything; the first coordinate is common to all.
+def public_vectors(users: Ids, size: int, seed: int) -> Array:
+    """Vectors of length 1, each drawn from seed and id alone; the first coordinate is common to all.
 
-    >>> np.square(public_vectors(3, 4, seed=1)).sum(axis=1).round(6).tolist()
-    [1.0, 1.0, 1.0]
+    >>> np.square(public_vectors(Ids(["ann", "bob"]), 4, seed=1)).sum(axis=1).round(6).tolist()
+    [1.0, 1.0]
     """
     if size == 1:
-        return np.ones((users, 1))
-    directions = unit_rows(stream(seed, "dpmf", "public users").standard_normal((users, size - 1)))
-    return np.asarray(np.concatenate([np.ones((users, 1)), directions], axis=1) * np.sqrt(0.5))
+        return np.ones((len(users), 1))
+    directions = unit_rows(id_normals(users, size - 1, seed, "dpmf", "public users"))
+    return np.asarray(np.concatenate([np.ones((len(users), 1)), directions], axis=1) * np.sqrt(0.5))
+
+
+def mean_square(size: int) -> Array:
+    """The mean of u u^T over the vectors that :func:`public_vectors` draws.
+
+    >>> mean_square(3).diagonal().tolist()
+    [0.5, 0.25, 0.25]
+    """
+    if size == 1:
+        return np.ones((1, 1))
+    return np.diag([0.5, *[0.5 / (size - 1)] * (size - 1)])
 
 
 def ridge(rows: sp.spmatrix, design: Array, penalty: float) -> Array:
@@ -157,27 +176,37 @@ def ridge(rows: sp.spmatrix, design: Array, penalty: float) -> Array:
 
 
 def perturbed_ridge(
-    rows: sp.csr_matrix, design: Array, mechanism: ObjectivePerturbation, noise: Noise
+    rows: sp.csr_matrix,
+    design: Array,
+    mechanism: ObjectivePerturbation,
+    noise: Noise,
+    gram: Array | None = None,
 ) -> Array:
     """For every *column* c the minimiser of |c - design v|^2 + (lambda / 2) |v|^2 + b . v, exactly.
 
-    It records no event: that is for :func:`released_ridge`.
+    ``gram`` is put in the place of design^T design, where it is known beforehand. It records no event: that
+    is for :func:`released_ridge`.
 
     >>> mechanism, noise = ObjectivePerturbation(700.0, 2.0, lipschitz=2.0), Noise.research(1)
     >>> table = sp.csr_matrix([[1.0, 0.0], [1.0, 1.0]])
-    >>> perturbed_ridge(table, np.array([[1.0], [1.0]]), mechanism, noise).round(1).tolist()
+    >>> perturbed_ridge(table, np.ones((2, 1)), mechanism, noise).round(1).tolist()
     [[0.7], [0.3]]
     """
     columns, size = rows.shape[1], design.shape[1]
     direction = unit_rows(noise.normals((columns, size)))
     length = noise.exponentials((columns, size)).sum(axis=1) / mechanism.rate
-    hessian = 2 * design.T @ design + mechanism.regularisation * np.eye(size)
+    hessian = 2 * (design.T @ design if gram is None else gram) + mechanism.regularisation * np.eye(size)
     gradient = 2 * (rows.T @ design) - direction * length[:, None]
     return np.asarray(np.linalg.solve(hessian, gradient.T).T)
 
 
 def released_ridge(
-    job: Job, rows: sp.csr_matrix, design: Array, mechanism: ObjectivePerturbation, label: str
+    job: Job,
+    rows: sp.csr_matrix,
+    design: Array,
+    mechanism: ObjectivePerturbation,
+    label: str,
+    gram: Array | None = None,
 ) -> Array:
     """:func:`perturbed_ridge`, drawn once for a checkpoint folder: a fit that goes on reads it back.
 
@@ -185,12 +214,13 @@ def released_ridge(
 
     >>> import veilrec as vr
     >>> job = Job(vr.synthetic(60, 40, 900), None, 0, "cpu", None, False)
-    >>> released_ridge(job, sp.eye(3, format="csr"), np.eye(3), ObjectivePerturbation(1.0, 2.0), "rows").shape
+    >>> one, mechanism = np.eye(3), ObjectivePerturbation(1.0, 2.0)
+    >>> released_ridge(job, sp.csr_matrix(one), one, mechanism, "rows").shape
     (3, 3)
     >>> job.noise.events
     [PureEvent(count=1, neighbours='add-remove', label='rows', epsilon=1.0)]
     """
     noise = job.noise.child(label)
-    found = release_once(job, label, lambda: perturbed_ridge(rows, design, mechanism, noise))
+    found = release_once(job, label, lambda: perturbed_ridge(rows, design, mechanism, noise, gram))
     job.noise.record(mechanism.event.named(label), in_floats=True)
     return found

@@ -38,6 +38,7 @@ from veilrec.privacy.mechanisms import ObjectivePerturbation
 from veilrec.systems.dpmf import released_ridge, ridge
 from veilrec.systems.vectors import VectorRecommender, unit_rows
 from veilrec.training import Array, Job
+from veilrec.training.layout import Layout, floats
 
 _ITEMS, _USERS = "item vectors", "user vectors"
 _LEAK = UnboundedEvent(
@@ -97,6 +98,10 @@ class DPNE(VectorRecommender):
         seen = ("vectors of all items and users, and all lists",)
         about = ("one interaction of a user", "interaction", "add-remove", "OXF", seen)
         return (Claim(*about, events, per_user=public.n_items),)  # type: ignore[arg-type]
+
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        return Layout({"item_vectors": floats("items", size)}, {"user_vectors": floats("users", size)})
 
     def _fit(self, job: Job) -> None:
         m = line_matrix(job.take_bare("interactions", _LEAK).matrix(), self.negatives, self.clip)

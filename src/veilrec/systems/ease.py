@@ -14,6 +14,7 @@ from veilrec.models import kernels
 from veilrec.models.inverse import invert_in_place
 from veilrec.systems.sizes import check_size
 from veilrec.training import Array, Job, Recommender
+from veilrec.training.layout import Layout, floats
 
 
 @dataclass(eq=False)
@@ -43,6 +44,9 @@ class EASE(Recommender):
         because = f"a weight per pair of items takes {12 * public.n_items**2 / 1e9:.1f} GB"
         remedy = "Raise max_items if there is the memory, or use gf-cf, ials or item-knn."
         check_size(public, self.word, public.n_items, self.max_items, "items", because=because, remedy=remedy)
+
+    def _layout(self) -> Layout:
+        return Layout({"weights": floats("items", "items")})
 
     def _fit(self, job: Job) -> None:
         with bar("solving ease", None, show=job.progress):

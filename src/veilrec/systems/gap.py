@@ -1,6 +1,6 @@
 """GAP (Sajadmanesh et al., USENIX Security 2023) for recommendation: noisy sums over neighbours, drawn once.
 
-    1.  x^(0): public random vectors of length 1 for users and items
+    1.  x^(0): public random vectors of length 1 for users and items, each from the seed and its id
     2.  for k = 1..hops: release S^(k) = A x^(k-1) + Gaussian noise, once, A the graph of users and items;
         x^(k) = the direction of S^(k) beside a share for the number of neighbours, of length 1 again
     3.  an item is f_i = x_i^(hops - 1); a user has s_u = S_u^(hops), the sum of f_i over the user's items,
@@ -33,12 +33,13 @@ import torch
 from torch import Tensor, nn
 
 from veilrec.core import check_count, check_fraction, check_non_negative, check_positive, stream
-from veilrec.data import Dataset
+from veilrec.data import Dataset, id_normals
 from veilrec.privacy import Claim, check_lattice, default_delta, gaussian_multiplier
 from veilrec.privacy.mechanisms import AggregationPerturbation
 from veilrec.systems.reported_graph import OWN_LIST
 from veilrec.systems.vectors import VectorRecommender, unit_rows
 from veilrec.training import (
+    SEEN,
     STOPPING,
     Array,
     Job,
@@ -49,6 +50,7 @@ from veilrec.training import (
     torch_stream,
     validation_score,
 )
+from veilrec.training.layout import Layout, floats
 
 SUMS = "sums over neighbours"
 
@@ -69,7 +71,7 @@ class GAP(VectorRecommender):
     word: ClassVar[str] = "gap"
     summary: ClassVar[str] = "a small network on noisy sums over neighbours, drawn once by a curator"
     protects: ClassVar[str] = "single interactions, from all but a trusted curator"
-    uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
+    uncovered: ClassVar[tuple[str, ...]] = (STOPPING, SEEN)
     not_covered: ClassVar[tuple[str, ...]] = (OWN_LIST, "the ids of users and items")
 
     epsilon: float = 5.0
@@ -108,14 +110,14 @@ class GAP(VectorRecommender):
         return AggregationPerturbation(z, unit="user", most_edges=2)
 
     def _check_data(self, public: Dataset) -> None:
-        mechanism, nodes = self.mechanism(public.n_users), public.n_users + public.n_items
+        mechanism, nodes = self.mechanism(public.public_users), public.n_users + public.n_items
         check_lattice(mechanism.sigma / mechanism.sensitivity, nodes * self.embedding_size)
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
-        event = self.mechanism(public.n_users).event.named(SUMS).times(self.hops)
+        event = self.mechanism(public.public_users).event.named(SUMS).times(self.hops)
         seen = ("vectors and scores, computed from noisy sums of all users and items",)
         about = ("one interaction of a user", "interaction", "add-remove", "OF", seen)
-        delta, most = self._delta(public.n_users), public.n_items
+        delta, most = self._delta(public.public_users), public.n_items
         return (Claim(*about, (event,), delta, per_user=most),)  # type: ignore[arg-type]
 
     # -- steps 1 to 3 ---------------------------------------------------------------------------------
@@ -126,10 +128,11 @@ class GAP(VectorRecommender):
         history = job.guard.take("interactions", SUMS).matrix()
         users, size = history.shape[0], self.embedding_size
         graph = sp.block_array([[None, history], [history.T, None]], format="csr")
-        start = stream(job.seed, self.word, "start").standard_normal((graph.shape[0], size - 2))
+        about = size - 2, job.seed, self.word, "start"
+        start = np.concatenate([id_normals(ids, *about) for ids in (job.train.users, job.train.items)])
 
         def draw() -> Array:
-            mechanism, noise = self.mechanism(users), job.noise.child(SUMS)
+            mechanism, noise = self.mechanism(job.train.public_users), job.noise.child(SUMS)
             x = beside(start, np.zeros(len(start)))
             sums = first = mechanism.release(graph, x, noise, "hop 1", label=SUMS)
             for hop in range(2, self.hops + 1):
@@ -141,13 +144,18 @@ class GAP(VectorRecommender):
 
     # -- step 4 ---------------------------------------------------------------------------------------
 
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        shared = {"item_vectors": floats("items", size), "fold_in": floats("items", size)}
+        return Layout(shared, {"user_vectors": floats("users", size)})
+
     def _fit(self, job: Job) -> None:
         assert job.guard is not None
-        seen = job.train if job.valid is None else job.guard.take("interactions", STOPPING)
+        seen = job.train if job.valid is None else job.guard.take("interactions", SEEN)
         first, x, sums = self._release(job)
         job.guard.close("interactions")
         users, n_items = job.train.n_users, job.train.n_items
-        sigma = self.mechanism(users).sigma
+        sigma = self.mechanism(job.train.public_users).sigma
         count = neighbours(first, floor=sigma)[:users]
         items = torch.from_numpy(x[users:])  # f_i
         liked = torch.from_numpy((sums[:users] / count[:, None]).astype(np.float32))  # s_u / n_u

@@ -15,6 +15,7 @@ from torch import nn
 from veilrec.core import check, check_count
 from veilrec.models import Adjacency, GATBackbone
 from veilrec.systems.vectors import GraphRecommender
+from veilrec.training.layout import Spec, floats
 
 
 @dataclass(eq=False)
@@ -39,6 +40,14 @@ class GAT(GraphRecommender):
         check_count("heads", self.heads)
         fits = self.embedding_size % self.heads == 0
         check(fits, "embedding_size", f"a multiple of heads, {self.heads}", self.embedding_size)
+
+    def _network_layout(self) -> dict[str, Spec]:
+        size = self.embedding_size
+        found = {"embedding": floats("users+items", size)}
+        for layer in range(self.layers):
+            found |= {f"weight.{layer}": floats(size, size)}
+            found |= {f"{end}.{layer}": floats(size, self.heads) for end in ("source", "target")}
+        return found
 
     def _backbone(self, graph: Adjacency, generator: torch.Generator) -> nn.Module:
         return GATBackbone(graph, self.embedding_size, self.layers, self.heads, generator)

@@ -29,6 +29,7 @@ from veilrec.systems.attention import (
     taylor_loss,
 )
 from veilrec.training import STOPPING, Array, Job, Recommender, release_once
+from veilrec.training.layout import Layout, floats
 
 REPORTS = "profile reports"
 STATISTICS = "rating statistics of the profiles"
@@ -116,6 +117,9 @@ class GERAI(AttentionRecommender):
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         return attribute_claims(self._profiles(public), self.epsilon)
+
+    def _layout(self) -> Layout:
+        return super()._layout() | Layout({}, {"reports": floats("users", "told")})
 
     def _features(self, job: Job) -> Array:
         assert job.guard is not None
@@ -242,6 +246,10 @@ class GERAIPaper(AttentionRecommender):
             names=(*names, *about.number_names, *about.category_names),
         )
 
+    def _layout(self) -> Layout:
+        reports = {} if self.ablation == "NL" else {"reports": floats("users", "width")}
+        return super()._layout() | Layout({}, reports)
+
     def _features(self, job: Job) -> Array:
         assert job.guard is not None
         self.facts["profile"] = scheme_of(job.train)
@@ -250,8 +258,8 @@ class GERAIPaper(AttentionRecommender):
             numbers = self._statistics(job.take_bare("interactions", _RAW_PROFILES))
             say_left_out(numbers, self._profiles(job.train))
             return self._describe(known, numbers, job.noise)
-        people = job.guard.take("attributes", REPORTS)
-        numbers = self._statistics(job.guard.take("interactions", REPORTS))
+        people = job.guard.take("attributes, interactions", REPORTS)
+        numbers = self._statistics(people)
         say_left_out(numbers, self._profiles(job.train))
         reports = release_once(
             job, REPORTS, lambda: self._describe(people, numbers, job.noise.child(REPORTS))
@@ -272,7 +280,7 @@ class GERAIPaper(AttentionRecommender):
         mixed = self._perturber(numbers, about)
         reports = mixed.perturb(values, codes, noise, REPORTS)
         names = (*about.number_names, *about.category_names)
-        if names:
+        if len(names) > 1:  # one alone is a slice of the report already
             noise.slices.append(mixed.event_of(*names))
         return reports.astype(np.float32)
 

@@ -35,6 +35,7 @@ from veilrec.systems.dp_gram import MOST_ITEMS, check_pairs, eigenvalue_gain, gr
 from veilrec.systems.private_items import PrivateItems
 from veilrec.systems.vectors import unit_rows
 from veilrec.training import Array, Job, release_once
+from veilrec.training.layout import Spec, floats
 
 _GRAM, _LOSS = "item-item matrix", "coefficients of the pairwise loss"
 
@@ -89,6 +90,13 @@ class GERAIFunctional(PrivateItems):
         *counts, own = claim.events
         own = replace(own, count=1)
         return (replace(claim, events=(*counts, own, own.named(_LOSS))),)
+
+    def _kept_layout(self) -> dict[str, Spec]:
+        return {
+            "weights": floats("kept", wide=True),
+            "vectors": floats("kept", "size", wide=True),
+            "h": floats("size+1", wide=True),
+        }
 
     def _fit(self, job: Job) -> None:
         self._choose_items(job)

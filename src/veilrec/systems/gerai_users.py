@@ -61,6 +61,7 @@ from veilrec.training import (
     torch_stream,
     validation_score,
 )
+from veilrec.training.layout import Layout, floats
 
 GRADIENTS = "gradients"
 
@@ -146,6 +147,7 @@ class GERAIUsers(Recommender):
     summary: ClassVar[str] = "one-sided attention GCN, private training at user level"
     protects: ClassVar[str] = "a user's interactions, from others; attributes, from all"
     reports: ClassVar[tuple[str, ...]] = ("reports",)
+    describes: ClassVar[tuple[str, ...]] = ("attributes", "rating_range")
     uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
     not_covered: ClassVar[tuple[str, ...]] = (
         "a user's own list, which is computed from the user's own history: show it to that user only",
@@ -180,7 +182,8 @@ class GERAIUsers(Recommender):
             check_count(name, getattr(self, name))
 
     def _not_covered(self) -> tuple[str, ...]:
-        shown = ("who is a user: a report is there",) if self.private["reports"].shape[1] > 1 else ()
+        told = self.shared["net.profile.weight"].shape[1] > 1
+        shown = ("who is a user: a report is there",) if told else ()
         return (*shown, *self.not_covered)
 
     # -- the budget -----------------------------------------------------------------------------------
@@ -228,7 +231,7 @@ class GERAIUsers(Recommender):
         assert job.guard is not None
         reports = np.ones((job.train.n_users, 1), np.float32)  # a constant, for data without attributes
         known = self._profiles(job.train)
-        say_left_out(known, stacklevel=4)
+        say_left_out(known)
         if known.category_names:
             about = self._profiles(job.guard.take("attributes", REPORTS))
             drawn = release_once(
@@ -324,6 +327,16 @@ class GERAIUsers(Recommender):
         self._network = None
         self.shared |= {f"net.{name}": p.detach().numpy().copy() for name, p in network.named_parameters()}
         self.private["reports"] = reports
+
+    def _layout(self) -> Layout:
+        d = self.embedding_size
+        net = {"profile.weight": floats(d, "width"), "items.weight": floats("items", d)}
+        layers = ("message.0", "message.2", "attend_message", "out", "pair_item")
+        net |= {f"{name}.weight": floats(d, d) for name in (*layers, "attend_own", "pair_user")}
+        net |= {f"{name}.bias": floats(d) for name in layers}
+        net |= {f"{name}.weight": floats(1, d) for name in ("attend_out", "h")}
+        shared = {f"net.{name}": spec for name, spec in net.items()} | {"popular": floats("items")}
+        return Layout(shared, {"reports": floats("users", "width")})
 
     # -- serving --------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from veilrec.models import gather_rows, kernels
 from veilrec.models.spectral import top_right_vectors
 from veilrec.systems.item_knn import single_items
 from veilrec.training import Array, Job, Recommender
+from veilrec.training.layout import Layout, floats, places, pointers
 
 
 @dataclass(eq=False)
@@ -49,6 +50,16 @@ class GFCF(Recommender):
         check_count("rank", self.rank)
         check_non_negative("alpha", self.alpha)
         check(0 <= self.tilt <= 1, "tilt", "from 0 to 1", self.tilt)
+
+    def _layout(self) -> Layout:
+        return Layout(
+            {"item_scale": floats("items"), "vectors": floats("items", "rank")},
+            {
+                "user_scale": floats("users"),
+                "item_pointers": pointers("items", "item_users", rising="strictly"),
+                "item_users": places("users", "entries"),
+            },
+        )
 
     def _fit(self, job: Job) -> None:
         by_user, by_item = self.history, self.history.T.tocsr()

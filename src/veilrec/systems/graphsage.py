@@ -14,6 +14,7 @@ from torch import nn
 
 from veilrec.models import Adjacency, GraphSAGEBackbone
 from veilrec.systems.vectors import GraphRecommender
+from veilrec.training.layout import Spec, floats
 
 
 @dataclass(eq=False)
@@ -32,6 +33,13 @@ class GraphSAGE(GraphRecommender):
 
     layers: int = 2
     learning_rate: float = 0.005
+
+    def _network_layout(self) -> dict[str, Spec]:
+        size = self.embedding_size
+        found = {"embedding": floats("users+items", size)}
+        for layer in range(self.layers):
+            found |= {f"own.{layer}": floats(size, size), f"near.{layer}": floats(size, size)}
+        return found
 
     def _backbone(self, graph: Adjacency, generator: torch.Generator) -> nn.Module:
         return GraphSAGEBackbone(graph, self.embedding_size, self.layers, generator)

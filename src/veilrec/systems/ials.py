@@ -17,6 +17,7 @@ from veilrec.data import Dataset
 from veilrec.models import als_kernels
 from veilrec.systems.vectors import VectorRecommender
 from veilrec.training import Array, Job, run_epochs, validation_score
+from veilrec.training.layout import Layout, floats
 
 
 @dataclass(eq=False)
@@ -51,6 +52,10 @@ class IALS(VectorRecommender):
             check_count(name, getattr(self, name))
         check_positive("alpha", self.alpha)
         check_positive("regularization", self.regularization)
+
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        return Layout({"item_vectors": floats("items", size)}, {"user_vectors": floats("users", size)})
 
     def _fit(self, job: Job) -> None:
         by_user, by_item = self.history, self.history.T.tocsr()

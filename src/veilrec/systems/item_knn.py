@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from veilrec.core import check_count, check_non_negative, in_threads
 from veilrec.models import kernels
 from veilrec.training import Array, Job, Recommender
+from veilrec.training.layout import Layout, floats, places, pointers
 
 
 @dataclass(eq=False)
@@ -39,6 +40,15 @@ class ItemKNN(Recommender):
     def __post_init__(self) -> None:
         check_count("neighbours", self.neighbours)
         check_non_negative("shrinkage", self.shrinkage)
+
+    def _layout(self) -> Layout:
+        return Layout(
+            {
+                "pointers": pointers("items", "neighbours", rising="strictly"),
+                "neighbours": places("items", "entries"),
+                "similarity": floats("entries"),
+            }
+        )
 
     def _fit(self, job: Job) -> None:
         users, items = self.history, self.history.T.tocsr()

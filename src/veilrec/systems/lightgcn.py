@@ -18,6 +18,7 @@ from torch import nn
 from veilrec.models import Adjacency, LightGCNBackbone
 from veilrec.systems.vectors import GraphRecommender, unit_rows
 from veilrec.training import Array
+from veilrec.training.layout import Layout, floats
 
 
 @dataclass(eq=False)
@@ -36,6 +37,9 @@ class LightGCN(GraphRecommender):
 
     def _backbone(self, graph: Adjacency, generator: torch.Generator) -> nn.Module:
         return LightGCNBackbone(graph, self.embedding_size, self.layers, generator)
+
+    def _layout(self) -> Layout:
+        return super()._layout() | Layout({"fold_in": floats("items", "size")})
 
     def _finish(self, backbone: nn.Module, graph: Adjacency) -> None:
         """Keep Q_i = d_i^-1/2 (e_i^(0) + ... + e_i^(layers-1)), whose sum over items is a new user."""

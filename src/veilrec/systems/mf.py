@@ -18,6 +18,7 @@ from veilrec.metrics import rmse
 from veilrec.models import als_kernels
 from veilrec.systems.vectors import VectorRecommender
 from veilrec.training import Array, Job, run_epochs
+from veilrec.training.layout import Layout, floats
 
 
 @dataclass(eq=False)
@@ -51,6 +52,18 @@ class MF(VectorRecommender):
         for name in ("embedding_size", "epochs", "steps", "patience", "validate_every"):
             check_count(name, getattr(self, name))
         check_positive("regularization", self.regularization)
+
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        return Layout(
+            {
+                "mean": floats(1),
+                "range": floats(2, optional=True),
+                "item_vectors": floats("items", size),
+                "item_bias": floats("items"),
+            },
+            {"user_vectors": floats("users", size), "user_bias": floats("users")},
+        )
 
     def _fit(self, job: Job) -> None:
         for part in (job.train, job.valid):

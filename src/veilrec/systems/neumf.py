@@ -6,6 +6,7 @@ Deviations from the paper: both halves are trained together from the start (no p
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from veilrec.training import (
     torch_stream,
     validation_score,
 )
+from veilrec.training.layout import Layout, floats
 
 
 @dataclass(eq=False)
@@ -68,6 +70,19 @@ class NeuMF(Recommender):
         self._ready = None
         users, items = self.history.shape
         return NeuMFBackbone(users, items, self.embedding_size, self.hidden, generator)
+
+    def _layout(self) -> Layout:
+        size, sizes = self.embedding_size, (2 * self.embedding_size, *self.hidden)
+        shared = {
+            "item_gmf": floats("items", size),
+            "item_mlp": floats("items", size),
+            "item_bias": floats("items"),
+            "head_gmf": floats(size),
+            "head_mlp": floats(sizes[-1], 1),
+        }
+        for layer, (left, right) in enumerate(pairwise(sizes)):
+            shared |= {f"weight.{layer}": floats(left, right), f"bias.{layer}": floats(right)}
+        return Layout(shared, {"user_gmf": floats("users", size), "user_mlp": floats("users", size)})
 
     def _fit(self, job: Job) -> None:
         device = pick_device(job.device)

@@ -15,6 +15,7 @@ from torch import nn
 from veilrec.core import check
 from veilrec.models import Adjacency, NGCFBackbone
 from veilrec.systems.vectors import GraphRecommender
+from veilrec.training.layout import Spec, floats
 
 
 @dataclass(eq=False)
@@ -36,6 +37,14 @@ class NGCF(GraphRecommender):
     def __post_init__(self) -> None:
         super().__post_init__()
         check(0 <= self.dropout < 1, "dropout", "from 0 to below 1", self.dropout)
+
+    def _network_layout(self) -> dict[str, Spec]:
+        size = self.embedding_size
+        found = {"embedding": floats("users+items", size)}
+        for layer in range(self.layers):
+            for name in ("sum", "product"):
+                found |= {f"{name}_weight.{layer}": floats(size, size), f"{name}_bias.{layer}": floats(size)}
+        return found
 
     def _backbone(self, graph: Adjacency, generator: torch.Generator) -> nn.Module:
         return NGCFBackbone(graph, self.embedding_size, self.layers, self.dropout, generator)

@@ -49,7 +49,8 @@ from veilrec.systems.reported_graph import (
     report_graph,
 )
 from veilrec.systems.vectors import GraphRecommender, Scored
-from veilrec.training import STOPPING, Array, Job, Labels, Recommender, pick_device, torch_stream
+from veilrec.training import SEEN, STOPPING, Array, Job, Labels, Recommender, pick_device, torch_stream
+from veilrec.training.layout import Layout, floats, places, pointers
 
 LABELS = "true edges as labels of the loss"
 OWN = "a user's interactions for the user's own vector and list"
@@ -137,6 +138,13 @@ class PFGNRPaper(ReportedGraph):
     def _leak(self) -> UnboundedEvent:
         return UnboundedEvent(reason=_REASONS[self.ablation], label=LABELS)
 
+    def _layout(self) -> Layout:
+        found = super()._layout()
+        if self.ablation not in ("GNR", "HE"):
+            return found
+        own = {name: spec for name, spec in found.private.items() if name not in self.reports}
+        return Layout(found.shared, own)  # nothing is reported
+
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         if self.ablation == "LDP":
             return super()._claims(public)
@@ -220,7 +228,7 @@ class PFGNR(GraphRecommender):
     protects: ClassVar[str] = "single interactions, but for a user's own list"
     reports: ClassVar[tuple[str, ...]] = ("graph_indptr", "graph_indices")
     server_sees: ClassVar[tuple[str, ...] | None] = (*reports, "reported_user_vectors")
-    uncovered: ClassVar[tuple[str, ...]] = (OWN, STOPPING)
+    uncovered: ClassVar[tuple[str, ...]] = (OWN, STOPPING, SEEN)
     not_covered: ClassVar[tuple[str, ...]] = (
         OWN_LIST + ", and is made from it",
         "the ids of users and items",
@@ -270,22 +278,30 @@ class PFGNR(GraphRecommender):
         return EdgeResponse(self.epsilon, min(1.0, MOST_FALSE / max(whole.p0 * users * items, 1e-12)))
 
     def _check_data(self, public: Dataset) -> None:
-        check_report(public, self.word, self.encoder(public.n_users, public.n_items))
+        check_report(public, self.word, self.encoder(public.public_users, public.n_items))
 
     def _claims(self, public: Dataset) -> tuple[Claim, ...]:
         seen = ("the report of the graph", "everything computed from it: item vectors, the whole server")
-        events = report_events(self.encoder(public.n_users, public.n_items))
+        events = report_events(self.encoder(public.public_users, public.n_items))
         about = ("one interaction of a user", "interaction", "add-remove", "OSF", seen)
         return (Claim(*about, events, per_user=public.n_items),)  # type: ignore[arg-type]
+
+    def _layout(self) -> Layout:
+        report = {
+            "graph_indptr": pointers("users", "graph_indices", rising="strictly"),
+            "graph_indices": places("items", "entries"),
+            "reported_user_vectors": floats("users", "size"),
+        }
+        return super()._layout() | Layout({}, report)
 
     def _backbone(self, graph: Adjacency, generator: torch.Generator) -> nn.Module:
         return LightGCNBackbone(graph, self.embedding_size, self.layers, generator)
 
     def _fit(self, job: Job) -> None:
         assert job.guard is not None
-        seen = job.train if job.valid is None else job.guard.take("interactions", STOPPING)
+        seen = job.train if job.valid is None else job.guard.take("interactions", SEEN)
         own = job.guard.take("interactions", OWN).matrix()  # stays on the devices
-        encoder = self.encoder(job.train.n_users, job.train.n_items)
+        encoder = self.encoder(job.train.public_users, job.train.n_items)
         report = report_graph(job, encoder)
         job.guard.close("interactions")
         self.private |= {"graph_indptr": report.indptr, "graph_indices": report.indices}
@@ -298,7 +314,8 @@ class PFGNR(GraphRecommender):
         self._train(job, graph, Labels(report, encoder.p1, encoder.p0), seen, scored)
 
     def _operator(self, graph: sp.csr_matrix) -> Adjacency:
-        encoder = self.encoder(*graph.shape)
+        users = graph.shape[0] if self._plan is None else self._plan.users
+        encoder = self.encoder(users, graph.shape[1])
         return DebiasedAdjacency(graph, encoder.p1, encoder.p0)
 
     def _spread_over(self) -> sp.csr_matrix | None:

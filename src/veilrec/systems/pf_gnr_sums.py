@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,7 +53,15 @@ from veilrec.core import (
 from veilrec.crypto import SUMS, FixedPoint
 from veilrec.data import Dataset
 from veilrec.models import kernels
-from veilrec.privacy import Claim, Noise, SkellamEvent, default_delta, gaussian_multiplier, smallest_noise
+from veilrec.privacy import (
+    Claim,
+    Noise,
+    SkellamEvent,
+    default_delta,
+    gaussian_multiplier,
+    remembered,
+    smallest_noise,
+)
 from veilrec.privacy.events import check_budget, check_sampling_rate
 from veilrec.privacy.mechanisms import Skellam, quantise, whole_bounds
 from veilrec.systems.device_sums import (
@@ -79,6 +87,7 @@ from veilrec.training import (
     run_epochs,
     validation_score,
 )
+from veilrec.training.layout import Layout, floats, whole
 
 ROUNDS = "sums of item gradients"
 OWN = "a user's interactions for the user's own list"
@@ -235,6 +244,13 @@ class PFGNRSums(Recommender):
         return np.dtype(np.int32 if users * mechanism.l2 + noise < 2**31 else np.int64)
 
     # -- the server -----------------------------------------------------------------------------------
+
+    def _layout(self) -> Layout:
+        items = floats("items", wide=True)
+        shared = {"counts": items, "popular": items}
+        shared["item_vectors"] = floats("items", self.embedding_size, wide=True)
+        rounds, _, size = self._heard_shape(1)
+        return Layout(shared, {HEARD: whole(rounds, "items", size)})
 
     def _fit(self, job: Job) -> None:
         assert job.guard is not None
@@ -453,7 +469,7 @@ def _narrow(draw: Callable[[], Array], kind: np.dtype[Any]) -> Array:
     return draw().astype(kind)
 
 
-@lru_cache(maxsize=64)
+@remembered
 def round_noise(epsilon: float, delta: float, first: SkellamEvent, rounds: SkellamEvent) -> float:
     """The least noise, as a multiple of the L2 bound, for ``rounds`` that keep the budget after ``first``.
 

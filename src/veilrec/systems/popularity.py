@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from veilrec.training import Array, Job, Recommender
+from veilrec.training.layout import Layout, floats
 
 
 @dataclass(eq=False)
@@ -23,6 +24,9 @@ class Popularity(Recommender):
 
     word: ClassVar[str] = "popularity"
     summary: ClassVar[str] = "most interacted with first; the null recommender"
+
+    def _layout(self) -> Layout:
+        return Layout({"count": floats("items")})
 
     def _fit(self, job: Job) -> None:
         self.shared["count"] = np.asarray(self.history.sum(axis=0), dtype=np.float32).ravel()

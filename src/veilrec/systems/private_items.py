@@ -33,6 +33,7 @@ from veilrec.privacy import Claim, GaussianEvent, check_lattice, default_delta, 
 from veilrec.privacy.mechanisms import Gaussian
 from veilrec.systems.item_knn import single_items
 from veilrec.training import Array, Job, Recommender, release_once
+from veilrec.training.layout import Layout, Spec, floats, places
 
 COUNTS = "item counts"
 
@@ -91,6 +92,14 @@ class PrivateItems(Recommender, ABC):
         for mechanism, numbers in ((counts, public.n_items), (own, self._numbers(kept))):
             if mechanism is not None:
                 check_lattice(mechanism.noise_multiplier, numbers)
+
+    def _layout(self) -> Layout:
+        kept = {"counts": floats("items"), "kept": places("items", "kept", rising="strictly")}
+        return Layout({**kept, **self._kept_layout()})
+
+    @abstractmethod
+    def _kept_layout(self) -> dict[str, Spec]:
+        """What is kept beside the counts; the axis "kept" are the kept items."""
 
     # -- the budget -----------------------------------------------------------------------------------
 

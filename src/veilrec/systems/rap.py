@@ -23,7 +23,6 @@ are left out.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -33,15 +32,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from veilrec.core import (
-    DataError,
-    DataWarning,
-    check,
-    check_count,
-    check_non_negative,
-    check_positive,
-    stream,
-)
+from veilrec.core import DataError, check, check_count, check_non_negative, check_positive, stream, warn
 from veilrec.data import Categorical, Dataset
 from veilrec.data.profiles import LARGEST
 from veilrec.metrics import rank_all
@@ -58,6 +49,7 @@ from veilrec.training import (
     torch_stream,
     validation_score,
 )
+from veilrec.training.layout import Layout, floats
 
 _LABELS = UnboundedEvent(
     reason="attributes are the attacker's labels, and its gradients reach the model without noise",
@@ -133,6 +125,11 @@ class RAP(VectorRecommender):
         remedy = "Nothing is to be told apart: leave it out, or declare its categories."
         check(not refused, "attributes", "of two classes or more", single, remedy)
 
+    def _layout(self) -> Layout:
+        size = self.embedding_size
+        shared = {"item_vectors": floats("items", size), "item_bias": floats("items")}
+        return Layout(shared, {"user_vectors": floats("users", size)})
+
     def _fit(self, job: Job) -> None:
         data = job.take_bare("interactions", _PAIRS)
         asked = attribute_names(job.train, self.attributes, self.word)
@@ -140,7 +137,7 @@ class RAP(VectorRecommender):
         large = ", ".join(name for name in self.attributes or every if name not in asked)
         if large:
             words = f"rap leaves out attributes of more than {LARGEST} classes: {large}"
-            warnings.warn(words, DataWarning, stacklevel=3)
+            warn(words)
         people = job.take_bare("attributes", _LABELS, asked)
         secrets = told_apart(people, asked, every=bool(self.attributes))
         labels = torch.from_numpy(np.stack([s.codes for s in secrets.values()], axis=1).astype(np.int64))

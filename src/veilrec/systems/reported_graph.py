@@ -32,8 +32,9 @@ from veilrec.systems.graphsage import GraphSAGE
 from veilrec.systems.lightgcn import LightGCN
 from veilrec.systems.ngcf import NGCF
 from veilrec.systems.sizes import check_size
-from veilrec.systems.vectors import GraphRecommender
-from veilrec.training import STOPPING, Job, Labels, Recommender, release_once
+from veilrec.systems.vectors import NETWORK, GraphRecommender
+from veilrec.training import SEEN, STOPPING, Job, Labels, Recommender, release_once
+from veilrec.training.layout import Layout, places, pointers
 
 GRAPH = "graph report"
 MOST_FALSE = 10_000_000
@@ -81,7 +82,7 @@ def report_graph(job: Job, encoder: Any) -> sp.csr_matrix:
     >>> guard = DataGuard(vr.synthetic(60, 40, 900))
     >>> job = Job(guard.public, None, 0, "cpu", None, False, guard=guard)
     >>> report_graph(job, EdgeResponse(5.0)).shape, guard.looks
-    ((60, 40), [('interactions', 'graph report')])
+    ((60, 40), (('interactions', 'graph report'),))
     """
     assert job.guard is not None
     graph = job.guard.take("interactions", GRAPH).matrix()
@@ -121,7 +122,7 @@ class ReportedGraph(GraphRecommender, ABC):
 
     protects: ClassVar[str] = "single interactions"
     reports: ClassVar[tuple[str, ...]] = ("graph_indptr", "graph_indices")
-    uncovered: ClassVar[tuple[str, ...]] = (STOPPING,)
+    uncovered: ClassVar[tuple[str, ...]] = (STOPPING, SEEN)
     not_covered: ClassVar[tuple[str, ...]] = (OWN_LIST, "the ids of users and items")
     kept_from: ClassVar[str] = "OSF"
     """Adversaries: with the server if the user encodes alone, without it if a curator encodes for all."""
@@ -139,9 +140,12 @@ class ReportedGraph(GraphRecommender, ABC):
         """The mechanism: ``perturb(graph, noise, label)``, and ``event`` or ``events``."""
 
     def _backbone(self, graph: Adjacency, generator: torch.Generator) -> nn.Module:
+        return self._plain()._backbone(graph, generator)
+
+    def _plain(self) -> GraphRecommender:
+        """The recommender whose backbone this one has."""
         common = [field.name for field in dataclasses.fields(GraphRecommender) if field.init]
-        plain = BACKBONES[self.backbone](**{name: getattr(self, name) for name in common})
-        return plain._backbone(graph, generator)
+        return BACKBONES[self.backbone](**{name: getattr(self, name) for name in common})
 
     def _check_data(self, public: Dataset) -> None:
         check_report(public, self.word, self._encoder())
@@ -152,6 +156,14 @@ class ReportedGraph(GraphRecommender, ABC):
         about = ("one interaction of a user", "interaction", "add-remove", self.kept_from, seen)
         return (Claim(*about, events, per_user=public.n_items),)  # type: ignore[arg-type]
 
+    def _layout(self) -> Layout:
+        graph = {
+            "graph_indptr": pointers("users", "graph_indices", rising="strictly"),
+            "graph_indices": places("items", "entries"),
+        }
+        network = {NETWORK + name: spec for name, spec in self._plain()._network_layout().items()}
+        return super()._layout() | Layout({}, graph | network)
+
     def _report(self, job: Job) -> sp.csr_matrix:
         """Step 1; the report is kept as what it is: released."""
         report = report_graph(job, self._encoder())
@@ -161,7 +173,7 @@ class ReportedGraph(GraphRecommender, ABC):
     def _seen(self, job: Job) -> Dataset:
         """What validation leaves out of the lists, if there is any validation."""
         assert job.guard is not None
-        return job.train if job.valid is None else job.guard.take("interactions", STOPPING)
+        return job.train if job.valid is None else job.guard.take("interactions", SEEN)
 
     def _fit(self, job: Job) -> None:
         assert job.guard is not None

@@ -18,6 +18,7 @@ from veilrec.core import NotFitted, check_choice, check_count, check_non_negativ
 from veilrec.data import Dataset
 from veilrec.models import Adjacency, LightGCNBackbone
 from veilrec.training import Array, Job, Labels, Recommender, fit_softmax, pick_device, torch_stream
+from veilrec.training.layout import Layout, Spec, floats
 
 NETWORK = "network."
 """Private arrays of this name are the trained parameters of a graph network."""
@@ -105,6 +106,15 @@ class GraphRecommender(VectorRecommender, ABC):
         if not isinstance(backbone, LightGCNBackbone):
             kept = backbone.named_parameters()
             self.private |= {NETWORK + name: one.detach().cpu().numpy().copy() for name, one in kept}
+
+    def _layout(self) -> Layout:
+        vectors = {"user_vectors": floats("users", "size")}
+        network = {NETWORK + name: spec for name, spec in self._network_layout().items()}
+        return Layout({"item_vectors": floats("items", "size")}, {**vectors, **network})
+
+    def _network_layout(self) -> dict[str, Spec]:
+        """The trained parameters that a network with weights keeps."""
+        return {}
 
     def _fit(self, job: Job) -> None:
         self._train(job, self._graph(self.history, job), Labels(self.history), job.train)

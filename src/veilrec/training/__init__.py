@@ -1,8 +1,8 @@
 """The `Recommender` base, evaluation, model files, and the loops that train."""
 
 from veilrec.training.evaluation import PROTOCOLS, Evaluation, evaluate, predict_pairs, validation_score
-from veilrec.training.files import read_model, save_model
-from veilrec.training.guard import STOPPING, Closed, DataGuard
+from veilrec.training.files import read_model, save_model, sign_model, signer_of
+from veilrec.training.guard import SEEN, STOPPING, Closed, DataGuard
 from veilrec.training.job import Array, Job
 from veilrec.training.loop import Progress, run_epochs
 from veilrec.training.pairwise import bpr_loss, pair_scores
@@ -32,6 +32,7 @@ __all__ = [
     "PrivateTraining",
     "Progress",
     "Recommender",
+    "SEEN",
     "STOPPING",
     "bpr_loss",
     "descend",
@@ -46,6 +47,8 @@ __all__ = [
     "release_once",
     "run_epochs",
     "save_model",
+    "sign_model",
+    "signer_of",
     "softmax_loss",
     "torch_stream",
     "validation_score",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from veilrec.core import check
 from veilrec.data import Dataset
@@ -26,8 +27,10 @@ def reserve(
 
     With a checkpoint folder the job's notes there name them, and a fit that goes on continues them instead of
     paying again; so does one that has ended, which draws nothing more. They are held as long as the folder
-    is. ``in_floats``: the noise is a formula, booked as for research. ``new_population``: the caller says
-    that data which are booked under another name get a budget of their own.
+    is, and a token says which of its copies may go on: the one that was at work last. ``in_floats``: the
+    noise is a formula, booked as for research. ``new_population``: the caller says that data which are booked
+    under another name get a budget of their own; data are the same by their
+    :attr:`~veilrec.data.Dataset.identity`.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -42,30 +45,41 @@ def reserve(
     [1.0]
     """
     claims = [claim for claim in claims if not claim.restates]
-    fingerprint = data.origin or data.fingerprint
     held = []
     if job is not None and job.reservations:
         same = len(job.reservations) == len(claims)
         remedy = "Choose another folder, or delete this one and pay again."
         check(same, "checkpoint", "paid for as this version pays", f"{len(job.reservations)} parts", remedy)
-        about = {"population": population, "fingerprint": fingerprint, "ended": job.ended}
+        about: dict[str, Any] = {"population": population, "fingerprint": data.identity, "ended": job.ended}
+        if not job.ended:
+            about["tokens"], about["token"] = job.new_token()
         for number, claim in zip(job.reservations, claims, strict=True):
-            held.append(ledger.resume(number, events=claim.events, **about))  # type: ignore[arg-type]
+            held.append(ledger.resume(number, events=claim.events, **about))
             _let_go_with(job, held[-1])
+        if not job.ended:
+            _pay(job, held)
         return held
     grade = "research" if in_floats else noise.grade
     held = ledger.reserve_claims(
-        population, fingerprint, claims, run=run, grade=grade, new_population=new_population
+        population, data.identity, claims, run=run, grade=grade, new_population=new_population
     )
-    if job is not None:
+    if job is not None and held:
         for one in held:
             _let_go_with(job, one)
-        job.paid([one.id for one in held])
+        _pay(job, held)
     return held
 
 
-def _let_go_with(job: Job, reservation: Reservation) -> None:
+def _pay(job: Job, held: Sequence[Reservation]) -> None:
     if job.checkpoint is not None:
+        job.paid([one.id for one in held], held[0].token)
+        job.held.extend(held)
+
+
+def _let_go_with(job: Job, reservation: Reservation) -> None:
+    if job.checkpoint is None:
+        reservation.let_go()  # nobody can go on: its token is kept nowhere
+    else:
         when_left(job.checkpoint, reservation.let_go)
 
 

@@ -4,8 +4,9 @@ A system with claims is fitted on a job whose ``train`` is empty of facts: it ha
 the names, categories and declared ranges of the attributes, and nothing else. What it needs it asks of the
 guard, and says what for. Afterwards every look must be answered for: its purpose is the label of an event
 that was drawn, or one of the ``uncovered`` purposes that the statement names. A part that is no longer needed
-can be closed, and a later look raises. A label answers for as many looks at a part as it has releases: a
-second look needs a second release. Validation data are a part like any other.
+can be closed, and a later look raises. A label answers for as many looks as it has releases, whatever the
+parts: a second look needs a second release. One release that needs two parts takes them in one look.
+Validation data are a part like any other.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from veilrec.privacy import Event
 
 PARTS = ("interactions", "attributes", "links", "validation")
 STOPPING = "early stopping on validation data"
-"""The purpose of what validation reads."""
+"""The purpose of what validation reads: of that part alone."""
+SEEN = "training interactions, to leave them out of the lists that validation judges"
+"""The purpose of a look at the interactions beside validation."""
 
 
 class Closed(RuntimeError):
@@ -35,7 +38,7 @@ class DataGuard:
     >>> import veilrec as vr
     >>> guard = DataGuard(vr.synthetic(users=60, items=40, interactions=900))
     >>> len(guard.take("interactions", "gradients")), guard.looks
-    (900, [('interactions', 'gradients')])
+    (900, (('interactions', 'gradients'),))
     >>> guard.unanswered([], uncovered=["gradients"])
     []
     >>> guard.close("attributes")
@@ -49,7 +52,16 @@ class DataGuard:
         self._data, self._valid = data, valid
         self._closed: set[str] = set()
         self._shown: set[str] = set()
-        self.looks: list[tuple[str, str]] = []
+        self._looks: list[tuple[str, str]] = []
+
+    @property
+    def looks(self) -> tuple[tuple[str, str], ...]:
+        """What was looked at and what for, in the order of the looks.
+
+        >>> DataGuard(Dataset.from_arrays(["ann"], ["tea"])).looks
+        ()
+        """
+        return tuple(self._looks)
 
     @property
     def public(self) -> Dataset:
@@ -57,18 +69,24 @@ class DataGuard:
         return strip(self._data, keep=())
 
     def take(self, part: str, purpose: str, only: Iterable[str] | None = None) -> Dataset:
-        """The data set with one of its parts, for a named purpose; ``only`` some of the attributes."""
-        check_choice("part", part, PARTS)
+        """The data set with one of its parts, for a named purpose; ``only`` some of the attributes.
+
+        Parts that one release needs together are named in one look: "attributes, interactions".
+        """
+        parts = tuple(part.split(", "))
+        for one in parts:
+            check_choice("part", one, PARTS)
+            if one in self._closed:
+                raise Closed(f"{one} are closed: the system said that it needs them no more.")
         check(bool(purpose), "purpose", "named", purpose)
-        if part in self._closed:
-            raise Closed(f"{part} are closed: the system said that it needs them no more.")
+        check((part == "validation") == (purpose == STOPPING), "purpose", "that of its part", purpose)
         if part == "validation":
             check(self._valid is not None, "part", "one that the fit was given", part)
-        self.looks.append((part, purpose))
+        self._looks.append((part, purpose))
         if part == "validation" and self._valid is not None:  # of it, interactions and nothing else are open
             return strip(self._valid, keep=("interactions",))
-        found = strip(self._data, keep=(part,))
-        if part == "attributes":
+        found = strip(self._data, keep=parts)
+        if "attributes" in parts:
             chosen = {n: a for n, a in found.attributes.items() if only is None or n in set(only)}
             self._shown |= chosen.keys()
             found = dataclasses.replace(found, attributes=chosen)
@@ -110,12 +128,12 @@ class DataGuard:
         for label, count in list(releases.items()):
             first = label.split(":")[0]
             releases[first] = max(releases[first], count)
-        seen: Counter[tuple[str, str]] = Counter()
+        seen: Counter[str] = Counter()
         found = []
-        for look in self.looks:
-            seen[look] += 1
-            if look[1] not in set(uncovered) and seen[look] > releases[look[1]]:
-                found.append(look)
+        for part, purpose in self._looks:
+            seen[purpose] += 1
+            if purpose not in set(uncovered) and seen[purpose] > releases[purpose]:
+                found.append((part, purpose))
         return found
 
 
@@ -134,7 +152,7 @@ def strip(data: Dataset, keep: tuple[str, ...]) -> Dataset:
         data = dataclasses.replace(data, attributes=blank)
     if "links" not in keep:
         data = dataclasses.replace(data, links=None)
-    return data
+    return dataclasses.replace(data, origin="")  # a hash of everything, and so a fact
 
 
 def _blank(attribute: Attribute) -> Attribute:

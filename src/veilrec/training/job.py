@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,17 @@ from numpy.typing import NDArray
 
 from veilrec.core import atomic_path, check, write_json
 from veilrec.data import Dataset
-from veilrec.privacy import Noise, UnboundedEvent
-from veilrec.training.folder import NOTES, check_writable
+from veilrec.privacy import Noise, Reservation, UnboundedEvent, new_token
+from veilrec.training.folder import NOTES, check_writable, sync
 from veilrec.training.guard import STOPPING, DataGuard
 
 Array = NDArray[Any]
 _ANEW = (
     "Choose another folder, or delete the whole folder to start anew: noise that is drawn anew is spent anew."
 )
+
+
+MOST_LAYERS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +51,10 @@ class Job:
     guard: DataGuard | None = None
     key: str = ""
     """Of all that the fit depends on (:func:`fit_key`): what has another key was kept by another fit."""
+    held: list[Reservation] = dataclasses.field(default_factory=list)
+    """What pays for the fit, if it draws noise; the folder and the ledger agree by a token (:meth:`keep`)."""
+    salt: str = ""
+    """Of the key: drawn for each folder, so that keys of the same data differ from folder to folder."""
 
     # -- data -----------------------------------------------------------------------------------------
 
@@ -89,6 +98,9 @@ class Job:
     def keep(self, name: str, arrays: Mapping[str, Array], notes: Mapping[str, str]) -> None:
         """Write arrays and notes under this fit's key: the old file or the new, never a half.
 
+        In a fit that is paid for the ledger gets a new token first: from now on it refuses every copy that
+        was made of the folder, in which the same would be drawn once more.
+
         >>> import tempfile
         >>> import numpy as np
         >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
@@ -101,9 +113,16 @@ class Job:
 
         file = self.file(name)
         file.parent.mkdir(parents=True, exist_ok=True)
+        if not (file.parent / NOTES).exists():
+            self._note()  # the salt of the key first: without it nothing that is kept could be read back
+        changed = {}
+        if self.held:
+            tokens, token = self.new_token()
+            self.held[0].ledger.pass_on([one.id for one in self.held], tokens, token)
+            changed["tokens"] = [token]
         with atomic_path(file) as temporary:
             save_file(dict(arrays), temporary, metadata={"key": self.key, **notes})
-        self._note(files=sorted({*self._notes()["files"], file.name}))
+        self._note(files=sorted({*self._notes()["files"], file.name}), **changed)
 
     def read_kept(self, name: str) -> tuple[dict[str, str], dict[str, Array]]:
         """Notes and arrays that this fit has kept under a name; those of another fit are refused.
@@ -162,18 +181,38 @@ class Job:
         """Of the ledger, by which this fit was paid: as long as the folder is whole it pays once."""
         return [] if self.checkpoint is None else list(self._notes()["reservations"])
 
-    def paid(self, reservations: Sequence[str]) -> None:
-        """Note by which reservations the fit is paid.
+    def paid(self, reservations: Sequence[str], token: str) -> None:
+        """Note by which reservations the fit is paid, and their token in the ledger.
 
         >>> import tempfile
         >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
         >>> job = Job(data, None, 1, "cpu", Path(tempfile.mkdtemp()), False, key="this fit")
-        >>> job.paid(["7"])
+        >>> job.paid(["7"], "t")
         >>> job.reservations
         ['7']
         """
         if self.checkpoint is not None:
-            self._note(reservations=list(reservations))
+            self._note(reservations=list(reservations), tokens=[token])
+
+    def new_token(self) -> tuple[list[str], str]:
+        """The tokens that are noted, and a new one, which is noted beside them.
+
+        Then the ledger gets it, and then :meth:`paid` notes it alone. Whoever is killed in between can go on:
+        one of those that are noted is the ledger's.
+
+        >>> import tempfile
+        >>> data = Dataset.from_arrays(["ann", "bob"], ["tea", "mate"])
+        >>> job = Job(data, None, 1, "cpu", Path(tempfile.mkdtemp()), False, key="this fit")
+        >>> job.paid(["7"], "t")
+        >>> tokens, token = job.new_token()
+        >>> tokens, job.new_token()[0] == ["t", token]
+        (['t'], True)
+        """
+        tokens, token = list(self._notes()["tokens"]), new_token()
+        self._note(tokens=[*tokens, token])
+        assert self.checkpoint is not None
+        sync(self.checkpoint)
+        return tokens, token
 
     @property
     def ended(self) -> bool:
@@ -197,12 +236,20 @@ class Job:
         assert self.checkpoint is not None
         file = self.checkpoint / NOTES
         if not file.exists():
-            return {"key": self.key, "files": [], "reservations": [], "ended": False}
+            return {
+                "key": self.key,
+                "salt": self.salt,
+                "files": [],
+                "reservations": [],
+                "tokens": [],
+                "ended": False,
+            }
         try:
             found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{file}: checkpoint must be readable, got {error}. {_ANEW}") from error
-        if not isinstance(found, dict) or not {"key", "files", "reservations", "ended"} <= found.keys():
+        parts = {"key", "salt", "files", "reservations", "tokens", "ended"}
+        if not isinstance(found, dict) or not parts <= found.keys():
             raise ValueError(f"{file}: checkpoint must be readable, got notes without their parts. {_ANEW}")
         return found
 
@@ -228,6 +275,8 @@ def check_sizes(settings: Mapping[str, Any]) -> None:
         if name.endswith("epsilon") and isinstance(value, int | float):
             remedy = "With less nothing is told." if value < 1 else "With more nothing is hidden."
             check(1e-6 <= value <= 1e12, name, "from 1e-06 to 1e+12", value, remedy)
+        if name == "layers":
+            check(value <= MOST_LAYERS, name, f"at most {MOST_LAYERS}", value, "2 to 4 are usual.")
         if name == "learning_rate":
             check(value <= 1e3, name, "at most 1000", value, "0.001 to 0.1 is usual.")
 
@@ -250,14 +299,33 @@ def check_device(device: str) -> None:
         check(False, "device", "'auto', 'cpu' or that of a GPU that is here", device, "Say auto.")
 
 
-def fit_key(
-    word: str, settings: Mapping[str, Any], seed: int, data: str, valid: str | None, grade: str
-) -> str:
-    """The key of a fit: model, settings, seed, fingerprints of both data, and the grade of noise, if any.
+def folder_salt(folder: Path | None) -> str:
+    """The salt of a checkpoint folder: the one it keeps, or a new one.
 
-    >>> of = "bpr", {"epochs": 9}, 0, "fingerprint", None
-    >>> fit_key(*of, "secure") == fit_key(*of, "research")
+    >>> folder_salt(None) == folder_salt(None)
     False
     """
+    if folder is not None:
+        with suppress(OSError, ValueError):  # what cannot be read is refused later, by name
+            kept = json.loads((folder / NOTES).read_text(encoding="utf-8"))
+            if isinstance(kept, dict) and isinstance(kept.get("salt"), str):
+                return str(kept["salt"])
+    return secrets.token_hex(32)
+
+
+def fit_key(
+    word: str, settings: Mapping[str, Any], seed: int, data: str, valid: str | None, grade: str, salt: str
+) -> str:
+    """The key of a fit: model, settings, seed, fingerprints of both data, the grade of noise, and a salt.
+
+    Fingerprints are functions of private data, and a folder may be copied. With a salt that is drawn for each
+    folder, keys tell nobody that two folders are of the same data; and by a slow hash who has a folder and
+    guesses at its data pays for each guess.
+
+    >>> of = "bpr", {"epochs": 9}, 0, "fingerprint", None, "secure"
+    >>> fit_key(*of, "salt") == fit_key(*of, "salt"), fit_key(*of, "salt") == fit_key(*of, "another")
+    (True, False)
+    """
     about = [word, dict(settings), seed, data, valid, grade]
-    return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
+    plain = json.dumps(about, sort_keys=True, default=str).encode()
+    return hashlib.scrypt(plain, salt=salt.encode(), n=1 << 13, r=8, p=1, dklen=32).hex()

@@ -20,7 +20,6 @@ all coordinates.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -28,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from veilrec.core import check, check_count, check_positive
+from veilrec.core import check, check_count, check_positive, warn
 from veilrec.privacy import GaussianEvent, Noise, check_clip_norm, gaussian_multiplier
 from veilrec.privacy.events import check_sampling_rate
 from veilrec.training.private_check import refuse_layers, try_first_users
@@ -215,7 +214,7 @@ class PrivateTraining:
             dropped = add_clipped(sums, self.module, leaves, part, self.clip_norm, bool(self._notes))
             if dropped and not self.dropped:
                 text = "some users' gradients are not finite and were left out. Look for log(0) or 0/0."
-                warnings.warn(text, RuntimeWarning, stacklevel=3)
+                warn(text, RuntimeWarning)
             self.dropped += dropped
         return sums
 

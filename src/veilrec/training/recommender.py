@@ -21,6 +21,7 @@ import polars as pl
 import scipy.sparse as sp
 
 from veilrec.core import CannotFoldIn, DataError, NotFitted, check, check_choice, check_count
+from veilrec.crypto import SigningKey
 from veilrec.data import Dataset, Ids, like, to_kind
 from veilrec.metrics import rank_all
 from veilrec.privacy import Claim, Guarantee, Ledger, Noise, UnboundedEvent
@@ -28,7 +29,9 @@ from veilrec.training.budget import book_reports, reserve
 from veilrec.training.codes import codes_of, list_frame, rows_of
 from veilrec.training.folder import alone
 from veilrec.training.guard import DataGuard, strip
-from veilrec.training.job import Array, Job, check_device, check_sizes, fit_key
+from veilrec.training.job import Array, Job, check_device, check_sizes, fit_key, folder_salt
+from veilrec.training.layout import Layout
+from veilrec.training.plan import Plan, beyond, compose, foretelling
 
 
 @dataclasses.dataclass(eq=False)
@@ -61,6 +64,8 @@ class Recommender(ABC):
     """Names of private arrays, a row per user, that are released all the same: reports with noise."""
     server_sees: ClassVar[tuple[str, ...] | None] = None
     """Names of private arrays that the server holds; None: all of them, because the server trained it."""
+    describes: ClassVar[tuple[str, ...]] = ()
+    """What ``facts["profile"]`` has, of models that are told of people by reports."""
     uncovered: ClassVar[tuple[str, ...]] = ()
     """Purposes for which a private system looks at data without noise: the statement names them."""
     in_floats: ClassVar[bool] = False
@@ -81,6 +86,9 @@ class Recommender(ABC):
     _history: sp.csr_matrix | None = dataclasses.field(default=None, init=False, repr=False)
     _frame_kind: str = dataclasses.field(default="polars", init=False, repr=False)
     _statement: Guarantee | None = dataclasses.field(default=None, init=False, repr=False)
+    _plan: Plan | None = dataclasses.field(default=None, init=False, repr=False)
+    signed_by: str | None = dataclasses.field(default=None, init=False, repr=False)
+    """Of a model that was read from a signed file: the fingerprint of the key."""
 
     # -- what a subclass gives ----------------------------------------------------------------------
 
@@ -113,6 +121,13 @@ class Recommender(ABC):
             return ()
         leak = UnboundedEvent(reason=self.bare, label="interactions without noise")
         return (Claim("one interaction", "interaction", "add-remove", "OX", ("model", "lists"), (leak,)),)
+
+    def _layout(self) -> Layout | None:
+        """The arrays that a fitted model of these settings has: only such are saved and read.
+
+        None: finite floating-point numbers of any shape, and no other.
+        """
+        return None
 
     def _paper_claim(self) -> str:
         """What the paper claims of these settings."""
@@ -216,8 +231,11 @@ class Recommender(ABC):
             check_count("declared_users", declared_users)
             train = dataclasses.replace(train, declared_users=declared_users)
         guard = DataGuard(train, valid)
+        before = copy.deepcopy(self.settings())
+        self._forget()
         self._check_data(guard.public)
         claims = self._claims(guard.public)
+        plan = foretelling(self, guard.public, claims) if claims else None
         noise = Noise.secure() if secure else Noise.research(seed, self.word)
         place = None if checkpoint is None else Path(checkpoint)
         seen, way = (guard.public, guard) if claims else (train, None)
@@ -226,8 +244,9 @@ class Recommender(ABC):
             valid = strip(valid, keep=())
         grade = noise.grade if claims else ""
         given = self.settings() | {"users": train.declared_users}
-        key = fit_key(self.word, given, seed, train.fingerprint, other, grade)
-        job = Job(seen, valid, seed, device, place, progress, [], noise, way, key)
+        salt = folder_salt(place)
+        key = fit_key(self.word, given, seed, train.fingerprint, other, grade, salt)
+        job = Job(seen, valid, seed, device, place, progress, [], noise, way, key, salt=salt)
         job.check_folder()
         if job.ended:
             noise.seal()
@@ -237,15 +256,16 @@ class Recommender(ABC):
             paid = (*claims, *self._unclaimed())
             about = (ledger, train, name, self.word, paid, noise, job, self.in_floats)
             held = reserve(*about, new_population=new_population)
-        self._forget()
         self._users, self._items, self._frame_kind = train.users, train.items, train.frame_kind
         if not claims:  # a private system has its histories when its statement is composed, not before
             self._history = train.matrix()
         began = time.perf_counter()
         try:
             self._fit(job)
+            changed = [name for name, value in self.settings().items() if not _same(value, before[name])]
+            check(not changed, "settings", "left as they are by a fit", changed, "Keep results elsewhere.")
             chosen = tuned or any("valid" in entry for entry in job.log)  # of settings, or of epochs
-            self._state(job, (*claims, *self._claims_after(noise)), chosen)
+            self._state(job, claims, plan, chosen)
         except BaseException:
             self._forget()
             raise
@@ -308,9 +328,9 @@ class Recommender(ABC):
         _ = self.items
         return self._statement or Guarantee.none(self.word, reads=self.reads)
 
-    def _state(self, job: Job, claims: tuple[Claim, ...], tuned: bool) -> None:
+    def _state(self, job: Job, claims: tuple[Claim, ...], plan: Plan | None, tuned: bool) -> None:
         """Compose the statement, if every look at the data and every draw is answered for."""
-        if not claims:
+        if plan is None:
             drawn = [event.label or event.kind for event in job.noise.events]
             check(not drawn, "noise", "drawn only by systems that state claims", drawn)
             return
@@ -318,25 +338,19 @@ class Recommender(ABC):
         open_looks = job.guard.unanswered(job.noise.events, self.uncovered)
         remedy = "A look needs a release with its label, two looks two, or a purpose named in `uncovered`."
         check(not open_looks, "looks at the data", "covered by an event or named as not", open_looks, remedy)
-        listed = job.guard.read_off(self.facts.get("profile", {}).get("attributes", ()))
-        words = f"the list of categories of {', '.join(listed)}, read off the data: declare it (categories=)"
+        foretold, claims = claims, (*claims, *self._claims_after(job.noise))
+        Guarantee.of(self.word, claims, job.noise)  # refuses claims that are not those of the draws
         looked = {purpose for _, purpose in job.guard.looks}
-        self._statement = Guarantee.of(
-            self.word,
-            claims,
-            job.noise,
-            reads=tuple(purpose for purpose in self.uncovered if purpose in looked),
-            not_covered=(
-                *self._not_covered(),
-                *([words] if listed else []),
-                *job.train.shaped,
-                *(_public_figures(job.train) if any(claim.unit == "user" for claim in claims) else ()),
-                "metrics on test data",
-            ),
-            paper_claim=self._paper_claim(),
+        self._plan = dataclasses.replace(
+            plan,
+            noise=job.noise.grade,
+            in_floats=job.noise.in_floats,
+            looked=tuple(purpose for purpose in self.uncovered if purpose in looked),
+            listed=tuple(job.guard.read_off(self.facts.get("profile", {}).get("attributes", ()))),
             tuned=tuned,
-            sums=self.settings().get("sums", ""),
+            beyond=beyond(job.noise.events, foretold),
         )
+        self._statement = compose(self, self._plan, claims)
 
     def scores(self, users: Iterable[Any] | None = None, items: Iterable[Any] | None = None) -> Array:
         """Scores of users (rows) for items (columns), in the order given; None means all.
@@ -497,17 +511,23 @@ class Recommender(ABC):
 
     # -- files --------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, *, part: str = "whole") -> Path:
+    def save(
+        self, path: str | Path, *, part: str = "whole", sign: SigningKey | str | Path | None = None
+    ) -> Path:
         """Write the model to a folder, or to one file if the name ends in ``.veil``.
 
-        ``part="shareable"`` leaves out histories and user vectors: that is what to publish.
+        ``part="shareable"`` leaves out histories and user vectors: that is what to publish. ``sign`` is a
+        key, or its file (``veilrec keys new``): whoever has its public half can tell that nothing was
+        changed since.
         """
         from veilrec.training.files import save_model
 
-        return save_model(self, path, part=part)
+        return save_model(self, path, part=part, sign=sign)
 
 
-def _public_figures(public: Dataset) -> tuple[str, ...]:
-    """What stays as it is when a user comes or goes, because it is declared."""
-    found = f"that there are {public.public_users:,} users, and the list of {public.n_items:,} items"
-    return (f"{found}: public figures, held fixed when a user comes or goes",)
+def _same(value: Any, before: Any) -> bool:
+    """Whether a setting is what it was; one that cannot be compared is not."""
+    try:
+        return bool(value == before)
+    except ValueError:  # arrays
+        return False

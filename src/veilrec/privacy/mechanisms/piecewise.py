@@ -13,7 +13,6 @@ no rounding can raise the ratio of two probabilities above e^epsilon.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -21,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from veilrec.core import DataWarning, check, check_choice, check_positive
+from veilrec.core import check, check_choice, check_positive, warn
 from veilrec.privacy.events import PureEvent
 from veilrec.privacy.noise import Noise
 
@@ -134,5 +133,5 @@ class Piecewise:
         good = self.outside == "clamp" and not np.isnan(x).any()
         check(good, "values", "numbers from -1 to 1", first, remedy)
         message = f"{int(bad.sum())} of {x.size} values lay outside of [-1, 1] and were moved to its edge"
-        warnings.warn(message, DataWarning, stacklevel=4)
+        warn(message)
         return np.clip(x, -1, 1)

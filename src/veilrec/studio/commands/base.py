@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 INTERRUPTED = 130
+MENDABLE = 1
+"""What ends in one line. 2 is wrong usage, by click; 130 an interrupt."""
 _T = TypeVar("_T")
 
 
@@ -35,7 +37,7 @@ class Group(TyperGroup):
             if debug or not _is_expected(error):
                 raise
             say(f"error: {_words(error)}", "red")
-            raise typer.Exit(2) from None
+            raise typer.Exit(MENDABLE) from None
 
 
 def _is_expected(error: Exception) -> bool:

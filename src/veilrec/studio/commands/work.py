@@ -85,6 +85,10 @@ def fit(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run of another experiment.")
     ] = False,
+    sign: Annotated[
+        Path | None,
+        typer.Option("--sign", help="Sign the model with this secret key (veilrec keys new).", metavar="KEY"),
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -109,6 +113,7 @@ def fit(
         ledger=Ledger(ledger) if spends else None,
         population=population,
         new_population=new_population,
+        sign=sign,
     )
     record = read_record(folder)
     if done and not quiet:
