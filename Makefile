@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test test-long lint wheel bench clean
+.PHONY: help demo test test-long mutants lint wheel bench clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -37,6 +37,9 @@ test: $(VENV)/.tested      ## the whole suite, under 12 minutes on two cores
 
 test-long: $(VENV)/.tested ## the long tier: accuracy and speed on real data
 	$(BIN)/python -m pytest -m long
+
+mutants: $(VENV)/.tested   ## put known faults into a copy, one by one: each must be noticed by its test
+	$(BIN)/python tests/mutants/run.py --out docs/results/mutants.json
 
 wheel: $(VENV)/.tested     ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .

@@ -136,6 +136,15 @@ def test_a_masked_vector_looks_like_noise(monkeypatch, broken: bool) -> None:
     assert looks_masked(words) is not broken
 
 
+def test_every_client_has_an_own_mask_in_every_round() -> None:
+    """What b_u is promised by: nobody's is that of another, or the same again."""
+    rounds = [Round().phase("keys") for _ in range(3)]
+    promised = {
+        payload("keys", name, message)[64:] for one in rounds for name, message in one.replies["keys"].items()
+    }
+    assert len(promised) == 3 * len(NAMES)
+
+
 def test_pair_masks_cancel_and_differ() -> None:
     shared = bytes(range(32))
     mask = SUMS.pair_mask(shared, 1, "ann", "bob")

@@ -82,6 +82,34 @@ def test_attributes_stand_in_the_user_frame() -> None:
         replace(_shop(), attributes={"x": Categorical(np.zeros(1, np.int32), ("a",))})
 
 
+@pytest.mark.parametrize("gone", range(4))
+def test_without_a_person_everybody_else_stays_who_they_were(gone: int) -> None:
+    """Attributes, links and rows of the others are theirs under new codes; nothing of the person is left."""
+    names = ["ann", "bob", "cid", "dan"]
+    ends = [(one, other) for one in range(4) for other in range(4) if one != other and (one, other) != (2, 0)]
+    data = replace(
+        Dataset.from_arrays([*names, "cid"], ["tea", "mate", "rum", "tea", "mate"], rating=[1, 2, 3, 4, 5]),
+        attributes={
+            "age": Numeric(np.array([20, 30, 40, np.nan], np.float32), 0, 120),
+            "sex": Categorical(np.array([0, 1, -1, 1], np.int32), ("f", "m")),
+        },
+        links=Links(*(np.array(side, np.int32) for side in zip(*ends, strict=True))),
+    )
+
+    def linked(some: Dataset) -> set[tuple[str, str]]:
+        assert some.links is not None
+        people = some.users.values.to_list()
+        return {(people[a], people[b]) for a, b in zip(some.links.source, some.links.target, strict=True)}
+
+    rest, name = data.without(names[gone]), names[gone]
+    assert rest.users.values.to_list() == [one for one in names if one != name]
+    for frame in (Dataset.frame, Dataset.user_frame):
+        assert frame(rest).rows() == [row for row in frame(data).rows() if row[0] != name]
+    assert linked(rest) == {pair for pair in linked(data) if name not in pair}
+    assert (rest.n_items, rest.public_users, rest.name) == (3, 4, data.name)
+    assert rest.without(rest.users.take([0])[0]).public_users == 4
+
+
 def test_bad_attributes() -> None:
     with pytest.raises(ValueError, match="codes must be from -1 to 0"):
         Categorical(np.array([1], np.int32), ("a",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +22,7 @@ from veilrec.privacy import (
     SkellamEvent,
     UnboundedEvent,
     UnsupportedEvent,
+    default_delta,
     delta_of,
     epsilon_of,
     gaussian_multiplier,
@@ -69,6 +71,26 @@ class TestTraps:
         assert epsilon_of([event], DELTA) == pytest.approx(3.71, abs=0.01)
         assert epsilon_of([event], DELTA, "replace") == pytest.approx(8.39, abs=0.01)
         assert epsilon_of([event], DELTA, "replace") == epsilon_of([steps(10.0, count=300)], DELTA)
+
+    @pytest.mark.parametrize(
+        ("added", "replaced"),
+        [
+            (PureEvent(epsilon=0.3, count=4), {"epsilon": 0.6}),
+            (LaplaceEvent(noise_multiplier=3.0, count=4), {"noise_multiplier": 1.5}),
+            (steps(6.0, count=4), {"noise_multiplier": 3.0}),
+            (SkellamEvent(variance=900.0, l2=3.0, l1=40.0, count=4), {"l2": 6.0, "l1": 80.0}),
+        ],
+        ids=lambda one: getattr(one, "kind", ""),
+    )
+    def test_replacing_is_twice_the_distance_of_adding(self, added, replaced) -> None:
+        """In every number of an event, and as if it had been stated so."""
+        stated = replace(added, neighbours="replace", **replaced)
+        found = epsilon_of([added], DELTA, "replace")
+        assert found == pytest.approx(epsilon_of([stated], DELTA, "replace"), rel=1e-9)
+        assert found > 1.5 * epsilon_of([added], DELTA)
+        for name in replaced:  # each of the numbers counts
+            part = replace(stated, **{name: getattr(added, name)})
+            assert epsilon_of([part], DELTA, "replace") != pytest.approx(found, rel=1e-6), name
 
     def test_a_distance_proven_for_replacing_is_not_doubled_again(self) -> None:
         proven = steps(5.0, neighbours="replace")
@@ -233,6 +255,15 @@ class TestSkellam:
         assert alone < both < 2 * alone
         assert alone < epsilon_of([skellam, steps(5.0, 0.1, 10)], DELTA) < both
 
+    def test_delta_is_shared_out_beside_gaussian_noise(self) -> None:
+        """What has no common curve is added, each part at a share of delta: never both at the whole of it."""
+        skellam = SkellamEvent(variance=1e10, l2=2e4, l1=1e6, count=10)
+        for gaussian in (steps(5.0, 0.1, 100), steps(1.5, 0.02, 300)):
+            together = epsilon_of([skellam, gaussian], DELTA)
+            halves = [epsilon_of([event], DELTA / 2) for event in (skellam, gaussian)]
+            assert together == pytest.approx(sum(halves), rel=1e-9)
+            assert together > 1.01 * sum(epsilon_of([event], DELTA) for event in (skellam, gaussian))
+
 
 class TestComposition:
     def test_pure_parts_are_added(self) -> None:
@@ -349,6 +380,16 @@ class TestCalibration:
         assert 3.0 * (1 - 1e-3) <= epsilon_of([fixed, steps(z, count=20)], DELTA) <= 3.0
         with pytest.raises(ValueError, match="Another part already costs more"):
             smallest_noise(lambda x: [fixed, steps(x)], 0.9, DELTA)
+
+    def test_delta_falls_with_the_number_of_users(self) -> None:
+        """Near 1 / N a mechanism may publish one of N people whole, and keep its budget."""
+        found = [default_delta(users) for users in (10, 30_000, 50_000, 10**6, 10**9)]
+        assert found[:2] == [1e-5, 1e-5]
+        assert found == sorted(found, reverse=True)
+        for users, delta in zip((50_000, 10**6, 10**9), found[2:]):
+            assert delta == pytest.approx(users**-1.1)
+        with pytest.raises(ValueError, match="delta must be below 1 / 1000"):
+            default_delta(1000, 1e-3)
 
     def test_skellam_search(self) -> None:
         def events(variance):

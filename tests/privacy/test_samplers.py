@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -180,6 +181,21 @@ def test_extreme_words():
 
     assert samplers.poisson(ones, 0.01, 1)[0] < 12
     assert samplers.poisson(ones, 9.99, 1)[0] < 70
+
+
+def test_no_width_is_ever_rounded_down(monkeypatch):
+    """Whatever the samplers round, they round up: less noise than stated would be a broken promise."""
+    widths = (0.3, 1.7, 40.01, 4095.999, 4096.001, 123456.7, 2.0**25 + 0.25)
+    asked: list = []
+    monkeypatch.setattr(samplers, "_drawn", lambda kernel, source, size, each, given: asked.append(given))
+    for width in widths:
+        samplers.discrete_gaussian(secure_words, width, 1)
+        samplers.discrete_laplace(secure_words, width, 1)
+    for width, gaussian, laplace in zip(widths, asked[::2], asked[1::2], strict=True):
+        exact = Fraction(width)
+        variance = Fraction(gaussian[0]) ** 2 if len(gaussian) == 1 else Fraction(*gaussian[:2])
+        assert exact**2 <= variance <= exact**2 * Fraction(1001, 1000)
+        assert exact <= Fraction(*laplace) <= exact * Fraction(1001, 1000)
 
 
 def test_edges():

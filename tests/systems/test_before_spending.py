@@ -79,10 +79,15 @@ def at_looks(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]
 def test_all_is_reserved_before_the_first_look_and_released_after_the_last(
     people, ledger, at_looks, word
 ) -> None:
-    tiny(word).fit(people, progress=False, ledger=ledger, population="shop")
-    booked = [entry.state for entry in ledger.history("shop")]
-    assert set(booked) == {"released"}
+    model = tiny(word)
+    asked = (*model._claims(DataGuard(people).public), *model._unclaimed())
+    model.fit(people, progress=False, ledger=ledger, population="shop")
+    booked = ledger.history("shop")
+    assert {entry.state for entry in booked} == {"released"}
     assert at_looks == [["reserved"] * len(booked)] * len(at_looks) != []
+    assert [(one.unit, one.neighbours, one.events, one.delta) for one in booked] == [
+        (one.unit, one.neighbours, one.events, one.delta) for one in asked if not one.restates
+    ]
 
 
 @pytest.mark.parametrize("word", PRIVATE)
@@ -99,6 +104,15 @@ def test_a_fit_that_is_refused_never_looks_and_keeps_what_was_fitted(
     assert not at_looks
     with pytest.raises(NotFitted):
         _ = model.history
+
+
+@pytest.mark.parametrize(
+    ("word", "grade"), [("dp-gram", "secure"), ("dpmf", "research"), ("dpne", "research")]
+)
+def test_a_formula_in_floats_is_booked_as_for_research(people, ledger, word, grade) -> None:
+    """Whatever its noise comes from: the history of a budget must not call it secure."""
+    model = tiny(word).fit(people, progress=False, ledger=ledger, population="shop")
+    assert {entry.grade for entry in ledger.history("shop")} == {grade} == {model.guarantee.grade}
 
 
 CASES: list[tuple[Callable[[], Recommender], dict[str, Any], str]] = [

@@ -111,6 +111,16 @@ def test_packing_keeps_the_norm_and_comes_back() -> None:
     np.testing.assert_allclose(unpacked(packed(matrix), len(matrix)), matrix)
 
 
+def test_items_are_chosen_by_the_counts_that_were_released() -> None:
+    """With so much noise that the exact counts would choose others; weights follow the same counts."""
+    data = vr.synthetic(users=80, items=40, interactions=900, seed=1)
+    exact = np.asarray(bounded_rows(data.matrix(), np.ones(40), 1).sum(axis=0)).ravel()
+    for seed in range(3):
+        model = DPGram(epsilon=0.5, popular_items=10).fit(data, seed=seed, progress=False, secure=False)
+        best, true = (set(np.argsort(-counts)[:10].tolist()) for counts in (model.shared["counts"], exact))
+        assert set(model.shared["kept"].tolist()) == best != true
+
+
 @pytest.mark.parametrize("secure", [False, True])
 def test_the_noise_has_the_stated_size(secure) -> None:
     data = vr.Dataset.from_arrays(["a", "b"], [f"i{n:03d}" for n in range(2)])

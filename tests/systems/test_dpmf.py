@@ -79,6 +79,9 @@ def test_one_interaction_moves_one_gradient_by_at_most_two() -> None:
     moved = 2 * (after.tocsr().T @ u - before.tocsr().T @ u)
     assert np.count_nonzero(np.linalg.norm(moved, axis=1)) == 1
     assert np.linalg.norm(moved) == pytest.approx(2.0)
+    for model in (DPMF(), DPMF(user_vectors="public")):
+        assert model._mechanism().lipschitz >= np.linalg.norm(moved) * (1 - 1e-9)
+        assert model._mechanism().neighbours == "add-remove"
 
 
 def test_a_user_who_is_gone_moves_the_own_gradients_and_no_hessian(monkeypatch) -> None:

@@ -87,6 +87,22 @@ def test_released_sums_are_the_sums_of_item_features(monkeypatch) -> None:
     np.testing.assert_allclose(counts[:40], np.maximum(np.diff(history.indptr), 1), rtol=1e-4)
 
 
+def test_what_is_kept_is_what_was_released(monkeypatch) -> None:
+    """The sums that the network learns from are those with noise, bit by bit; not the exact ones beside."""
+    kept = []
+    honest = GAP._release
+
+    def release(self, job):
+        kept.append(honest(self, job))
+        return kept[-1]
+
+    monkeypatch.setattr(GAP, "_release", release)
+    drawn = [out for *_, out in transcript(monkeypatch, data())]
+    first, _, sums = kept[0]
+    np.testing.assert_array_equal(first, np.asarray(drawn[0], np.float32)[0])
+    np.testing.assert_array_equal(sums, np.asarray(drawn[-1], np.float32)[0])
+
+
 def test_the_noise_in_both_factors_is_taken_off() -> None:
     """Over many draws of the noise the attraction is that of the sums without noise."""
     random = np.random.default_rng(2)

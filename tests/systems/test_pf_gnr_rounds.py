@@ -25,6 +25,8 @@ from veilrec.systems.pf_gnr_rounds import (
     encrypted_loss,
     fit_rounds,
     grid,
+    largest_batch,
+    round_count,
     take_apart,
 )
 from veilrec.training import Job, torch_stream
@@ -407,3 +409,13 @@ def test_a_sum_of_one_is_refused() -> None:
     alone = Dataset.from_arrays(["ann", "ann"], ["tea", "mate"])
     with pytest.raises(ValueError, match="users must be two or more where sums are made, got 1"):
         fit(PFGNRPaper(sums="plain", **TINY), alone)
+
+
+def test_no_round_of_an_epoch_has_one_device() -> None:
+    """However many batches are asked for: the sum of one device is that device's message."""
+    for devices in range(2, 40):
+        for batches in (1, 2, 3, 8, 100):
+            parts = np.array_split(np.arange(devices), round_count(batches, devices))
+            assert min(len(part) for part in parts) >= 2
+            assert max(len(part) for part in parts) == largest_batch(batches, devices)
+            assert len(parts) <= batches

@@ -57,6 +57,20 @@ def test_a_ledger_books_what_the_server_learns(data, tmp_path) -> None:
     assert account.epsilon > 1.1 * model.epsilon
 
 
+def test_the_server_sees_the_sum_of_every_round(data, monkeypatch) -> None:
+    """What is handed to an attack on the server is all that it decrypted, round by round."""
+    made, honest = [], PFGNRSums.round
+
+    def noted(self, *given):
+        made.append(honest(self, *given))
+        return made[-1]
+
+    monkeypatch.setattr(PFGNRSums, "round", noted)
+    (seen,) = fit(PFGNRSums(**SMALL), data).view("S")["server"].values()
+    assert len(made) == 4
+    np.testing.assert_array_equal(seen, made)
+
+
 def test_every_sum_gets_the_noise_of_the_statement(data, monkeypatch) -> None:
     """As much as the event says, and what the shares that were not counted on add."""
     drawn = []

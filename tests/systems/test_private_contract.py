@@ -26,7 +26,7 @@ from safetensors.numpy import load_file, save_file
 
 import veilrec as vr
 from veilrec.data import Dataset, id_draws
-from veilrec.privacy import Noise, UnboundedEvent
+from veilrec.privacy import Noise, UnboundedEvent, default_delta
 from veilrec.privacy.mechanisms import FunctionalMechanism, Gaussian
 from veilrec.systems import SYSTEMS, gerai_users, private_items
 from veilrec.systems.gerai_users import GERAIUsers
@@ -354,6 +354,28 @@ def test_draws_by_position_are_found(distances, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(private_items, "drawn_items", by_code)
     assert max(distances("dp-gram, sampled", world(), 0).values()) > 2
+
+
+@pytest.mark.parametrize("form", BY_USER)
+def test_the_number_of_users_is_the_declared_one(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise, delta and denominators follow from a public figure, not from how many rows there are."""
+    divided: list[int] = []
+    honest = PrivateTraining.step
+
+    def noted(self: PrivateTraining, gather: Any) -> None:
+        divided.append(self.declared)
+        honest(self, gather)
+
+    monkeypatch.setattr(PrivateTraining, "step", noted)
+    said = 41 if form.startswith("pf-gnr-sums") else 400_000  # devices must be there, for the noise
+    both = world(), without(world(), 9)
+    fits = [make(form).fit(data, progress=False, declared_users=said) for data in both]
+    for claims in zip(*(model.guarantee.claims for model in fits), strict=True):
+        assert claims[0].events == claims[1].events
+        if claims[0].unit == "user":
+            assert [claim.delta for claim in claims] == [default_delta(said)] * 2
+    assert set(divided) <= {said}
+    assert bool(divided) == (form in ("dpae", "gerai-users"))
 
 
 # -- exits: nothing but functions of what was released -------------------------------------------------

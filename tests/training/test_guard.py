@@ -316,6 +316,17 @@ class TestBudget:
         with pytest.raises(BudgetExhausted):
             systems.DPGram().fit(data, **again)
 
+    def test_splits_of_the_same_data_share_a_budget(self, data, tmp_path) -> None:
+        """Another seed makes another training part, of the same people: no other name makes it new data."""
+        ledger = self.ledger(tmp_path, epsilon=2.5)
+        one, other = (vr.split.holdout(data, test=0.2, seed=seed).train for seed in (1, 2))
+        assert one.fingerprint != other.fingerprint
+        fit(one, ledger=ledger, population="shop")
+        with pytest.raises(ValueError, match="population must be 'shop', got 'stall'"):
+            fit(other, ledger=ledger, population="stall")
+        fit(other, ledger=ledger, population="shop")
+        assert ledger.accounts("shop")[0].epsilon == pytest.approx(2.0, rel=1e-3)
+
     def test_a_system_that_keeps_nothing_cannot_draw_twice_for_one_price(self, data, tmp_path) -> None:
         again = {"ledger": self.ledger(tmp_path), "population": "shop", "checkpoint": tmp_path / "kept"}
         NoisyPopularity().fit(data, **again)

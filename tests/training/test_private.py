@@ -114,6 +114,23 @@ def test_noise_is_fresh_in_every_step_and_coordinate() -> None:
     assert np.abs(together).max() < 5 / math.sqrt(steps.shape[1])
 
 
+@pytest.mark.parametrize("grade", ["research", "secure"])
+def test_every_block_of_a_large_parameter_gets_its_noise(grade: str) -> None:
+    """Noise is drawn in blocks of 65,536 coordinates; a parameter has many, and its last is not whole."""
+    secure = grade == "secure"
+    module = Silent(400)
+    noise = Noise.secure() if secure else Noise.research(11)
+    training(module, noise).step(lambda users: torch.ones(len(users), 400))
+    drawn, sigma, level = gradients(module), Z * CLIP / (RATE * USERS), 1e-9 if secure else 1e-4
+    silent = np.where(np.arange(len(drawn)) < 1 << 16, drawn, 0.0)  # the control: a fault that was there once
+    blocks, other = (np.array_split(one, 16) for one in (drawn, silent))
+    assert len(drawn) > 2 * (1 << 16)
+    assert all(noise_is_right(block, sigma, level) for block in blocks)
+    assert not all(noise_is_right(block, sigma, level) for block in other)
+    together = np.corrcoef([block[:10_000] for block in blocks])[~np.eye(16, dtype=bool)]
+    assert np.abs(together).max() < 7 / math.sqrt(10_000)  # no block repeats another
+
+
 # -- (iv) coins ------------------------------------------------------------------------------------------
 
 
@@ -169,6 +186,28 @@ def test_the_test_of_coins_rejects_shuffled_batches_and_shared_coins() -> None:
     assert not coins_are_right(random.random((300, 40)) < RATE * 1.1, RATE, 1e-3)
 
 
+class _Counted(Exception):
+    """Who is drawn is known, and the step need not go on."""
+
+
+@pytest.mark.parametrize("grade", ["research", "secure"])
+@pytest.mark.parametrize("rate", [0.1, RATE])
+def test_coins_fall_as_often_as_the_accountant_believes(grade: str, rate: float) -> None:
+    """A million coins: three per cent more of them would be an epsilon larger than stated."""
+    noise, users, drawn = Noise.secure() if grade == "secure" else Noise.research(6), 1_000_000, []
+    run = training(Silent(2), noise, users=users, sampling_rate=rate)
+
+    def count(chosen: np.ndarray) -> Tensor:
+        drawn.append(len(chosen))
+        raise _Counted
+
+    with pytest.raises(_Counted):
+        run.step(count)
+    assert run.event.sampling_rate == rate
+    assert stats.binomtest(drawn[0], users, rate).pvalue > 1e-8
+    assert stats.binomtest(drawn[0], users, 1.03 * rate).pvalue < 1e-8  # the control
+
+
 # -- (v) the denominator ---------------------------------------------------------------------------------
 
 
@@ -201,6 +240,19 @@ def test_the_denominator_is_fixed() -> None:
     assert len(set(sizes)) > 2
     assert 0 in sizes  # an empty batch is a step like any other
     np.testing.assert_allclose(means, CLIP * np.array(sizes) / (0.2 * 10), atol=1e-4)
+
+
+def test_the_denominator_is_that_of_the_declared_users() -> None:
+    """Who leaves does not change what the others' sum is divided by."""
+    found = []
+    for users in (10, 9):
+        module = Constant()
+        run = training(
+            module, Noise.research(1), users=users, declared=40, sampling_rate=1.0, noise_multiplier=1e-6
+        )
+        run.step(lambda chosen: torch.tensor([[1.0, 0.0]]).repeat(len(chosen), 1))
+        found.append(float(gradients(module)[0]))
+    np.testing.assert_allclose(found, [CLIP * 10 / 40, CLIP * 9 / 40], atol=1e-5)
 
 
 @pytest.mark.parametrize("grade", ["research", "secure"])
@@ -328,6 +380,10 @@ class Mixing(Taste):
             return torch.logsumexp(scores, 1) - scores.diagonal()
         if self.how == "earlier users":
             own = own.cumsum(0)
+        if self.how == "a gradient without a value":  # no loss changes by it, and every gradient does
+            own = own + (own.mean(0) - own.mean(0).detach())
+        if self.how == "behind dropout":  # where losses differ from pass to pass, their values tell nothing
+            own = nn.functional.dropout(own, 0.1) - own.mean(0)
         losses = (own * self.items(liked).mean(1)).sum(1)
         if self.how == "mean over the batch":
             return losses / len(losses)
@@ -353,6 +409,8 @@ class Mixing(Taste):
         "a weight without gradient",
         "shifted",
         "a buffer",
+        "a gradient without a value",
+        "behind dropout",
     ],
 )
 def test_losses_that_mix_users_are_refused_and_nothing_is_spent(how: str) -> None:
@@ -524,6 +582,7 @@ def test_resume_never_goes_back_or_beyond() -> None:
     run.resume_at(0)
     assert run.noise.events == []
     run.resume_at(20)
+    assert [event.count for event in run.noise.events] == [20]  # paid for, whether or not another step comes
     with pytest.raises(ValueError, match="steps must be at most 20"):
         run.step(gather)
     for taken in (19, 21):
