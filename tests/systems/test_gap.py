@@ -52,6 +52,19 @@ def test_an_edge_moves_each_release_by_the_sensitivity(monkeypatch) -> None:
     assert furthest(monkeypatch) == pytest.approx([1.0, 1.0])
 
 
+def test_public_vectors_stay_when_somebody_leaves(monkeypatch) -> None:
+    """The first by id shifts all codes; item rows move by the leaver's edges, other users' rows not at all."""
+    whole, first = data(), data().users.take([0])[0]
+    (before, sensitivity, _), *_ = transcript(monkeypatch, whole)
+    (after, same, _), *_ = transcript(monkeypatch, whole.without(first))
+    assert sensitivity == same  # of the declared number of users
+    rows = np.delete(before, 0, axis=-2) - after
+    users, degree = whole.n_users - 1, int(whole.user_counts[0])
+    assert not rows[..., :users, :].any()
+    assert np.linalg.norm(rows) == pytest.approx(np.sqrt(degree))
+    assert degree > 0
+
+
 def test_the_measure_can_fail(monkeypatch) -> None:
     honest = AggregationPerturbation._normalised
     monkeypatch.setattr(AggregationPerturbation, "_normalised", lambda self, x: 2 * honest(self, x))
