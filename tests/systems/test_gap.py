@@ -53,7 +53,7 @@ def test_an_edge_moves_each_release_by_the_sensitivity(monkeypatch) -> None:
 
 
 def test_public_vectors_stay_when_somebody_leaves(monkeypatch) -> None:
-    """The first by id shifts all codes; item rows move by the leaver's edges, other users' rows not at all."""
+    """The first by id shifts all codes: item rows move by that user's edges, rows of others not at all."""
     whole, first = data(), data().users.take([0])[0]
     (before, sensitivity, _), *_ = transcript(monkeypatch, whole)
     (after, same, _), *_ = transcript(monkeypatch, whole.without(first))
