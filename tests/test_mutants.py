@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
@@ -159,6 +160,16 @@ def test_tests_must_pass_before_there_is_a_fault(tree: Path) -> None:
     assert run.try_unchanged(tree, [little("test_double"), little("test_set_up")], 2) == []
     for test, words in (("test_broken", "assert False"), ("test_skipped", "no case of it passed")):
         assert words in run.try_unchanged(tree, [little("test_double"), little(test)], 1)[0]
+
+
+def test_the_record_has_every_fault_and_all_are_killed() -> None:
+    record = json.loads((ROOT / "docs" / "results" / "mutants.json").read_text(encoding="utf-8"))
+    assert [entry["name"] for entry in record["each"]] == [fault.name for fault in FAULTS], (
+        "run: make mutants"
+    )
+    assert {entry["outcome"] for entry in record["each"]} == {"killed"}
+    for fault, entry in zip(FAULTS, record["each"], strict=True):
+        assert any(entry["test"].startswith(test) for test in fault.tests), fault.name
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import queue
 import re
@@ -195,26 +196,29 @@ def sources() -> str:
     return digest.hexdigest()
 
 
-def record(words: str, faults: list[Fault], found: dict[str, Outcome], seconds: float) -> dict[str, Any]:
-    """What is kept of a run."""
+def record(out: Path, faults: list[Fault], found: dict[str, Outcome]) -> dict[str, Any]:
+    """What is kept of a run; of faults that were not tried in it, what is known of before stays."""
+    known = json.loads(out.read_text(encoding="utf-8"))["each"] if out.exists() else []
+    entries = {entry["name"]: entry for entry in known}
+    for fault in faults:
+        one = found[fault.name]
+        entries[fault.name] = {
+            "name": fault.name,
+            "room": fault.room,
+            "breaks": fault.breaks,
+            "outcome": one.word,
+            "test": one.test,
+            "says": one.says,
+            "seconds": one.seconds,
+        }
+    each = [entries[fault.name] for fault in read_faults() if fault.name in entries]
     return {
-        "command": f"python tests/mutants/run.py{words}",
+        "command": f"python tests/mutants/run.py --out {out.as_posix()}",
         "sources": sources(),
-        "faults": len(faults),
-        "killed": sum(one.word == "killed" for one in found.values()),
-        "seconds": round(seconds),
-        "each": [
-            {
-                "name": fault.name,
-                "room": fault.room,
-                "breaks": fault.breaks,
-                "outcome": found[fault.name].word,
-                "test": found[fault.name].test,
-                "says": found[fault.name].says,
-                "seconds": found[fault.name].seconds,
-            }
-            for fault in faults
-        ],
+        "faults": len(each),
+        "killed": sum(entry["outcome"] == "killed" for entry in each),
+        "seconds_one_after_the_other": round(sum(entry["seconds"] for entry in each)),
+        "each": each,
         "environment": environment(),
     }
 
@@ -253,8 +257,7 @@ def main(given: list[str] | None = None) -> int:
     alive = [name for name, one in found.items() if one.word != "killed"]
     print(f"{len(faults) - len(alive)} of {len(faults)} faults killed in {seconds:.0f} s")
     if chosen.out:
-        words = "".join(f" --{name} {value}" for name, value in (("third", chosen.third),) if value)
-        write_json(chosen.out, record(f"{words} --out {chosen.out.as_posix()}", faults, found, seconds))
+        write_json(chosen.out, record(chosen.out, faults, found))
     return 1 if alive else 0
 
 
