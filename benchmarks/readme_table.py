@@ -85,7 +85,7 @@ def paillier(found: dict[str, Any]) -> str:
         for name in ("equal_work", "as_it_comes")
     )
     return (
-        f"{wall:.0f} times faster than python-paillier on numbers packed alike, {used:.0f} times by processor "
+        f"{wall:.0f} times faster than python-paillier packed alike, {used:.0f} times by processor "
         f"time; {usual:.0f} and {usual_used:.0f} times as it comes, which is value by value"
     )
 
